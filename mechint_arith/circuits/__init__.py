@@ -1,0 +1,1 @@
+"""Structural measurements: what the weights say, and circuits as values."""

@@ -1,0 +1,1 @@
+"""Values to figures; nothing here sees a model."""

@@ -1,0 +1,1 @@
+"""Configuration, hooked model, folded model, checkpoints, foreign files and planted controls."""

@@ -1,0 +1,1 @@
+"""Correlational measurements: what can be read out of weights and activations."""

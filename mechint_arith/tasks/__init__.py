@@ -1,0 +1,1 @@
+"""Sequences and labels as data; nothing here knows a model."""
