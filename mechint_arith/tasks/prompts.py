@@ -1,0 +1,68 @@
+"""Assign-and-add prompts written by hand, such as `a 7 b 12 + a b =`, read into a `Batch`."""
+
+import re
+from collections.abc import Sequence
+
+import numpy as np
+
+from mechint_arith.errors import InputError
+from mechint_arith.tasks import vocab
+from mechint_arith.tasks.assign_add import AssignAdd, finish
+from mechint_arith.tasks.batch import Batch
+
+
+def from_text(task: AssignAdd, prompts: Sequence[str]) -> Batch:
+    """Read prompts such as `a 7 b 12 + a b =`; `PAD*6` repeats; missing PADs are put in front.
+
+    Raises `InputError` that names the prompt and what is wrong with it: an unknown symbol, a missing query,
+    too many tokens, a variable that is assigned twice or not at all.
+    """
+    parsed = [_parse(task, prompt) for prompt in prompts]
+    tokens, at, form, a, b, left, right, count = (
+        np.array(column) for column in zip(*parsed, strict=True)
+    )
+    return finish(task, tokens, at, form, a, b, left, right, count)
+
+
+def _parse(task: AssignAdd, prompt: str) -> tuple[object, ...]:
+    words = re.sub(r"PAD\*(\d+)", lambda m: "PAD " * int(m[1]), prompt).split()
+    where = f"prompt {prompt!r}"
+    if len(words) < 4 or words[-4] != vocab.PLUS or words[-1] != vocab.EQUALS:
+        raise InputError(f"{where}: expected assignments, then a query such as '+ a b ='")
+    if len(words) > task.length:
+        raise InputError(f"{where}: {len(words)} tokens, but this model reads {task.length}")
+    try:
+        task.vocab.encode(words)
+    except InputError as error:
+        raise InputError(f"{where}: {error}") from error
+    words = [vocab.PAD] * (task.length - len(words)) + words
+    names = vocab.variable_names(task.n_vars)
+    body, (lhs, rhs) = words[:-4], words[-3:-1]
+    value: dict[str, int] = {}
+    start: dict[str, int] = {}
+    i = 0
+    while i < len(body):
+        if body[i] == vocab.PAD:
+            i += 1
+            continue
+        if body[i] not in names or i + 1 == len(body) or not body[i + 1].isdigit():
+            raise InputError(f"{where}: expected 'variable number' at {body[i]!r}")
+        if body[i] in value:
+            raise InputError(f"{where}: {body[i]} is assigned twice")
+        value[body[i]], start[body[i]] = int(body[i + 1]), i
+        i += 2
+    numbers, variables = [], []
+    for operand in (lhs, rhs):
+        if operand in names:
+            if operand not in value:
+                raise InputError(f"{where}: {operand} is not assigned a number")
+            variables.append(names.index(operand))
+            numbers.append(value[operand])
+        elif operand.isdigit():
+            variables.append(-1)
+            numbers.append(int(operand))
+        else:
+            raise InputError(f"{where}: {operand!r} is neither a number nor a variable")
+    form = (variables[0] >= 0) + 2 * (variables[1] >= 0)
+    at = [start.get(lhs, -1), start.get(rhs, -1)]
+    return (task.vocab.encode(body), at, form, *numbers, *variables, len(value))
