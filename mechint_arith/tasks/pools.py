@@ -201,6 +201,20 @@ def _with_factor(batch: Batch, name: str, values: np.ndarray) -> Batch:
     )
 
 
+def on_pairs(task: AssignAdd, route: str, pair: np.ndarray, rng: np.random.Generator) -> Batch:
+    """Draw one sequence of a route for each given pair id, with allowed variables."""
+    form = np.full(len(pair), ROUTES.index(route))
+    left, right = np.full(len(pair), -1), np.full(len(pair), -1)
+    if route == "both":
+        choices = task.variable_pairs()
+        left, right = choices[rng.integers(0, len(choices), len(pair))].T
+    elif route != "direct":
+        left = right = _choose(task.variables(route), len(pair), rng)
+    a, b = np.divmod(pair, task.p)
+    count = _n_assignments(task, form, rng, training=False)
+    return build(task, form, a, b, left, right, count, rng)
+
+
 def exhaustive(
     task: AssignAdd,
     route: str,

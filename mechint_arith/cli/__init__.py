@@ -1,0 +1,34 @@
+"""The command line: parse, call, write. Every import of weight happens inside a command, so `--help` is instant."""
+
+from __future__ import annotations
+
+import sys
+
+import typer
+
+from mechint_arith.cli import train
+from mechint_arith.errors import InputError
+
+app = typer.Typer(
+    name="mechint-arith",
+    help="Mechanistic interpretability of small transformers that do arithmetic.",
+    no_args_is_help=True,
+    add_completion=False,
+    pretty_exceptions_enable=False,
+    rich_markup_mode="markdown",
+)
+app.add_typer(train.app, name="train")
+
+
+def main() -> None:
+    """Run the command line; what a user can mend is one line on stderr and exit code 2."""
+    try:
+        app()
+    except InputError as error:
+        print(f"error: {error}", file=sys.stderr)
+        sys.exit(2)
+    except KeyboardInterrupt:
+        print("stopped; a training run continues with --resume", file=sys.stderr)
+        sys.exit(130)
+    except BrokenPipeError:
+        sys.exit(1)
