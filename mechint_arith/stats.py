@@ -74,8 +74,9 @@ def unordered_pairs(a: ArrayLike, b: ArrayLike) -> Array:
     a, b = np.asarray(a), np.asarray(b)
     if a.shape != b.shape or a.ndim != 1:
         raise InputError(f"pairs need a and b of one shape [batch]; got {a.shape} and {b.shape}")
-    pairs = np.stack([np.minimum(a, b), np.maximum(a, b)])
-    return np.unique(pairs, axis=1, return_inverse=True)[1].reshape(-1)
+    numbers, ids = np.unique(np.concatenate([a, b]), return_inverse=True)
+    pairs = np.sort(ids.reshape(2, -1), axis=0)
+    return np.unique(pairs[0] * len(numbers) + pairs[1], return_inverse=True)[1]
 
 
 def cluster_counts(n_clusters: int, n_resamples: int, rng: np.random.Generator) -> Array:
