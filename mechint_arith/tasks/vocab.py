@@ -63,3 +63,8 @@ def assign_add(p: int, n_vars: int) -> Vocab:
 def modular(p: int, *, equals: bool = True) -> Vocab:
     """Numbers 0..p-1 and, where the layout has one, a closing `=`."""
     return Vocab((*map(str, range(p)), *((EQUALS,) if equals else ())))
+
+
+def digits(base: int, *, separators: tuple[str, ...] = ()) -> Vocab:
+    """Digits 0..base-1 and, where the format has them, separators such as `+` and `=`."""
+    return Vocab((*map(str, range(base)), *separators))
