@@ -134,9 +134,15 @@ class Folded:
         pre = resid_mid @ self.w_in
         if self.b_in is not None:
             pre = pre + self.b_in
-        post = pre.relu() if self.config.act_fn == "relu" else F.gelu(pre)
+        post = activate(self.config, pre)
+        return post, self.logits_from(resid_mid, post)
+
+    def logits_from(
+        self, resid_mid: Float[Tensor, "batch d_model"], post: Float[Tensor, "batch neuron"]
+    ) -> Float[Tensor, "batch vocab"]:
+        """Return the logits of a residual stream and of (possibly changed) neurons."""
         logits = resid_mid @ self.w_u + post @ self.w_logit
-        return post, logits if self.b_logit is None else logits + self.b_logit
+        return logits if self.b_logit is None else logits + self.b_logit
 
     def _first_pattern(
         self, tokens: Tensor, one_hot: Tensor, n_pos: int
@@ -155,6 +161,11 @@ class Folded:
             scores = scores.masked_fill(future, -torch.inf)
             return _mixed(scores.softmax(-1), self.config.attn_mix).masked_fill(future, 0)
         return _mixed(scores.softmax(-1), self.config.attn_mix)
+
+
+def activate(config: ModelConfig, pre: Tensor) -> Tensor:
+    """Apply the model's activation function."""
+    return pre.relu() if config.act_fn == "relu" else F.gelu(pre)
 
 
 def _mixed(softmax: Tensor, mix: float) -> Tensor:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from dataclasses import asdict, fields
 from importlib import import_module
-from typing import Any, Protocol
+from typing import Any, Protocol, runtime_checkable
 
 from mechint_arith.errors import InputError
 from mechint_arith.tasks.vocab import Vocab
@@ -20,6 +20,7 @@ TASKS = {
 }
 
 
+@runtime_checkable
 class Task(Protocol):
     """What a model needs to know of the task it was made for."""
 
