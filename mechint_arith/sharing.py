@@ -19,13 +19,13 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from mechint_arith import indices
+from mechint_arith.indices import Resampler, covering
 from mechint_arith.models.folded import Run
 from mechint_arith.models.reader import Reader
-from mechint_arith.stats import Estimate, bootstrap_interval, cluster_counts, share, unordered_pairs
+from mechint_arith.stats import Estimate, share, unordered_pairs
 from mechint_arith.tasks.assign_add import ROUTES, AssignAdd, matched
 
-COVER = 0.95
-"""Share of the positive effect that a selected neuron set holds."""
 JUDGED = ("direct-left", "direct-right", "direct-both")
 QUICK_PAIRS = 1000
 
@@ -124,7 +124,7 @@ def evidence(
 
 
 class _Measurement:
-    """The arrays that all statistics share, off the diagonal where nothing else is said."""
+    """The arrays that all statistics share; off the diagonal where nothing else is said."""
 
     def __init__(
         self,
@@ -135,59 +135,40 @@ class _Measurement:
         rng: np.random.Generator,
         n_resamples: int,
     ) -> None:
-        self.model, self.task, self.rng = model, task, rng
+        self.model, self.rng = model, rng
         a, b = np.divmod(pair, task.p)
         labels = torch.from_numpy((a + b) % task.p)
+        self.seen, self.off, self.p = task.seen[pair], a != b, task.p
         self.right = {name: (run.logits.argmax(-1) == labels).numpy() for name, run in runs.items()}
-        self.pair_all = pair
-        off = a != b
-        self.off = off
-        rows = torch.from_numpy(np.flatnonzero(off))
+        rows = torch.from_numpy(np.flatnonzero(self.off))
         self.labels = labels[rows]
-        self.mid = {name: run.resid_mid[rows] for name, run in runs.items()}
         self.pre = {name: run.resid_pre[rows] for name, run in runs.items()}
-        self.post = {name: run.post[rows].double() for name, run in runs.items()}
-        p = task.p
-        w = model.w_logit.detach().double()
-        self.direct = (p / (p - 1) * (w - w.mean(1, keepdim=True))).T.contiguous()
-        """D [vocab neuron]: what a unit of each neuron adds to the mean margin of each answer."""
-        self.effects = {name: post * self.direct[self.labels] for name, post in self.post.items()}
-        logits = {name: run.logits[rows].double() for name, run in runs.items()}
-        self.margins = {
-            name: p / (p - 1) * (z.gather(1, self.labels[:, None])[:, 0] - z.mean(1))
-            for name, z in logits.items()
-        }
-        self.cluster = unordered_pairs(a[off], b[off])
-        n_clusters = int(self.cluster.max()) + 1
-        self.counts = torch.from_numpy(cluster_counts(n_clusters, n_resamples, rng)).double()
-        self.counts = torch.cat([torch.ones(1, n_clusters, dtype=torch.double), self.counts])
-        """Row 0 is the sample itself; the others are bootstrap weights."""
-        half = rng.permutation(n_clusters) % 2
-        self.halves = [torch.from_numpy(half == k).double() for k in (0, 1)]
-        self.size = self._sums(torch.ones(len(self.cluster), 1, dtype=torch.double))[:, 0]
+        self.mid = {name: run.resid_mid[rows] for name, run in runs.items()}
+        self.post = {name: run.post[rows] for name, run in runs.items()}
+        self.resampler = Resampler.draw(unordered_pairs(a[self.off], b[self.off]), n_resamples, rng)
         self.source = self._other_pair()
-        self.half_effect = {
-            name: [self._mean(e, half) for half in self.halves] for name, e in self.effects.items()
-        }
-        self.half_set = {
-            name: [_covering(e) for e in halves] for name, halves in self.half_effect.items()
-        }
-        self.effect = {name: self._mean(e) for name, e in self.effects.items()}
 
-    def _sums(self, values: Tensor) -> Tensor:
-        """Sum rows [batch column] by cluster -> [cluster column]."""
-        total = torch.zeros(int(self.cluster.max()) + 1, values.shape[1], dtype=values.dtype)
-        return total.index_add_(0, torch.from_numpy(self.cluster), values)
-
-    def _mean(self, values: Tensor, half: Tensor | None = None) -> Tensor:
-        """Mean over prompts, for the sample and every resample: [batch column] -> [resample column]."""
-        weights = self.counts if half is None else self.counts * half
-        # A resample without any cluster of a half has no mean; clusters are many, so this is for tiny p only.
-        return (weights @ self._sums(values)) / (weights @ self.size)[:, None].clamp(min=1)
+        correct = task.p / (task.p - 1)
+        w = model.w_logit.detach().double()
+        per_unit = (correct * (w - w.mean(1, keepdim=True))).T.to(self.post["direct"].dtype)
+        self.per_unit = per_unit[self.labels]
+        """D[y] [batch neuron]: what a unit of each neuron adds to the mean margin of the right answer."""
+        effects = {name: post * self.per_unit for name, post in self.post.items()}
+        self.effect = {name: e.double().mean(0) for name, e in effects.items()}
+        self.halves = {name: self.resampler.halves(e) for name, e in effects.items()}
+        self.sets = {name: covering(e) for name, e in self.halves.items()}
+        self.whole = {name: self.resampler.whole(e) for name, e in self.halves.items()}
+        self.means = {name: self.resampler.mean(post) for name, post in self.post.items()}
+        self.squares = {name: self.resampler.mean(post**2) for name, post in self.post.items()}
+        self.margin = {
+            name: correct * (z.gather(1, self.labels[:, None]) - z.mean(1, keepdim=True))
+            for name, z in ((name, run.logits[rows]) for name, run in runs.items())
+        }
 
     def _other_pair(self) -> Tensor:
         """For each row a row of another pair with another answer, drawn at random."""
-        n, labels = len(self.cluster), self.labels.numpy()
+        labels = self.labels.numpy()
+        n = len(labels)
         other = self.rng.integers(0, n, n)
         for _ in range(200):
             same = labels[other] == labels
@@ -201,152 +182,106 @@ class _Measurement:
         return Evidence(
             {name: self._route(name, pooled) for name in ROUTES},
             {f"{one}-{two}": self._pair(one, two) for one, two in combinations(ROUTES, 2)},
-            self.task.p,
-            len(self.cluster),
-            int(self.cluster.max()) + 1,
-            len(self.counts) - 1,
+            self.p,
+            len(self.labels),
+            self.resampler.n,
+            len(self.resampler.counts[0]) - 1,
             seed,
         )
-
-    def _estimate(self, replicates: Tensor) -> Estimate:
-        """Turn [resample] with the sample's own value first into an estimate."""
-        values = replicates.numpy()
-        low, high = bootstrap_interval(values[0], values[1:])
-        return Estimate(float(values[0]), low, high, int(self.cluster.max()) + 1)
 
     def _accuracy(self, logits: Tensor, labels: Tensor | None = None) -> Estimate:
         right = logits.argmax(-1) == (self.labels if labels is None else labels)
         return share(int(right.sum()), len(right))
 
     def _route(self, name: str, pooled: Tensor) -> RouteEvidence:
-        seen = self.task.seen[self.pair_all]
-
         def over(rows: np.ndarray) -> Estimate | None:
             right = self.right[name][rows]
             return share(int(right.sum()), len(right)) if len(right) else None
 
-        mid, post, model = self.mid[name], self.post[name].to(self.mid[name].dtype), self.model
-        n = len(post)
-        e = self.effect[name][0]
-        chosen = _covering(e[None])[0]
-        own_mean, pooled_mean = post.mean(0), pooled.to(post)
-        gate = over(self.off & seen)
+        mid, post, model = self.mid[name], self.post[name], self.model
+        effect = self.effect[name]
+        chosen = covering(effect)
+        gate = over(self.off & self.seen)
         assert gate is not None
         return RouteEvidence(
             accuracy=gate,
-            accuracy_held=over(self.off & ~seen),
+            accuracy_held=over(self.off & ~self.seen),
             accuracy_diagonal=over(~self.off),
             zeroed=self._accuracy(model.logits_from(mid, torch.zeros_like(post))),
-            mean_own=self._accuracy(model.logits_from(mid, own_mean.expand(n, -1))),
-            mean_pooled=self._accuracy(model.logits_from(mid, pooled_mean.expand(n, -1))),
+            mean_own=self._accuracy(model.logits_from(mid, post.mean(0).expand_as(post))),
+            mean_pooled=self._accuracy(model.logits_from(mid, pooled.expand_as(post))),
             resampled=self._accuracy(model.logits_from(mid, post[self.source])),
-            mlp_only=self._accuracy(post @ model.w_logit.to(post)),
+            mlp_only=self._accuracy(post @ model.w_logit),
             keep_set=self._accuracy(model.logits_from(mid, post * chosen)),
-            margin=self._estimate(self._mean(self.margins[name][:, None])[:, 0]),
-            negative_share=float((-e).clamp(min=0).sum() / e.abs().sum().clamp(min=1e-30)),
-            effect=e.numpy(),
+            margin=self.resampler.estimate(self.resampler.mean(self.margin[name])[:, 0]),
+            negative_share=float(
+                (-effect).clamp(min=0).sum() / effect.abs().sum().clamp(min=1e-30)
+            ),
+            effect=effect.numpy(),
             chosen=chosen.numpy(),
             active=(post.amax(0) > 1e-4).numpy(),
         )
 
     def _pair(self, one: str, two: str) -> PairEvidence:
-        shares = {r: _positive_shares(self.effect[r]) for r in (one, two)}
-        relabelled = [
-            torch.minimum(shares[one][0], shares[two][0][torch.from_numpy(order)]).sum()
-            for order in (self.rng.permutation(len(shares[one][0])) for _ in range(200))
+        estimate, whole, sets = self.resampler.estimate, self.whole, self.sets
+        sigmas = [
+            indices.sigma(sets[x], sets[y], self.halves[y]) for x, y in ((one, two), (two, one))
         ]
-        sets = [_covering(self.effect[r][:1])[0] for r in (one, two)]
-        either = int((sets[0] | sets[1]).sum())
+        swaps = [indices.swap(sets[y], self._gain(x, y)) for x, y in ((one, two), (two, one))]
+        weight = (indices.positive_shares(whole[one]) + indices.positive_shares(whole[two])) / 2
+        act = indices.act(
+            (self.means[one], self.means[two]),
+            (self.squares[one], self.squares[two]),
+            self.resampler.mean(self.post[one] * self.post[two]),
+            weight,
+        )
+        chosen = [covering(self.effect[r]) for r in (one, two)]
+        either = int((chosen[0] | chosen[1]).sum())
         return PairEvidence(
-            sigma=self._estimate(torch.minimum(self._sigma(one, two), self._sigma(two, one))),
-            swap=self._estimate(torch.minimum(self._swap(one, two), self._swap(two, one))),
-            overlap=self._estimate(torch.minimum(shares[one], shares[two]).sum(1)),
-            act=self._estimate(self._act(one, two, (shares[one] + shares[two]) / 2)),
-            overlap_null=float(torch.stack(relabelled).mean()),
-            shared_count=int((sets[0] & sets[1]).sum()) / max(either, 1),
+            sigma=estimate(torch.minimum(*sigmas)),
+            swap=estimate(torch.minimum(*swaps)),
+            overlap=estimate(indices.overlap(whole[one], whole[two])),
+            act=estimate(act),
+            overlap_null=indices.overlap_null(whole[one], whole[two], self.rng),
+            shared_count=int((chosen[0] & chosen[1]).sum()) / max(either, 1),
             spearman=self._spearman(one, two),
             interchange=self._interchange(one, two),
         )
 
-    def _sigma(self, from_route: str, on_route: str) -> Tensor:
-        """Damage on `on_route` by the set of `from_route` over the damage by its own set, cross-fitted."""
-        ratios = []
-        for choose, judge in ((0, 1), (1, 0)):
-            effect = self.half_effect[on_route][judge]
-            foreign = (effect * self.half_set[from_route][choose]).sum(1)
-            own = (effect * self.half_set[on_route][choose]).sum(1)
-            ratios.append(foreign / _away_from_zero(own))
-        return (ratios[0] + ratios[1]) / 2
-
-    def _swap(self, from_route: str, into_route: str) -> Tensor:
-        """Gain of the source answer from swapping S(.95) of `into_route`, over the gain from all neurons.
+    def _gain(self, from_route: str, into_route: str) -> Tensor:
+        """What each neuron adds to the source's answer when it is swapped in: means [half resample neuron].
 
         Rows are source prompts of `from_route`; each goes into one base prompt of `into_route` with another
         pair and another answer, drawn at random.
         """
         moved = self.post[from_route] - self.post[into_route][self.source]
-        gains = moved * self.direct[self.labels]
-        ratios = []
-        for choose, judge in ((0, 1), (1, 0)):
-            gain = self._mean(gains, self.halves[judge])
-            part = (gain * self.half_set[into_route][choose]).sum(1)
-            ratios.append(part / _away_from_zero(gain.sum(1)) / COVER)
-        return (ratios[0] + ratios[1]) / 2
-
-    def _act(self, one: str, two: str, weight: Tensor) -> Tensor:
-        x, y = self.post[one], self.post[two]
-        moments = [self._mean(v) for v in (x, y, x * x, y * y, x * y)]
-        mx, my, xx, yy, xy = moments
-        var_x, var_y = xx - mx**2, yy - my**2
-        varies = (var_x > 1e-9 * xx.clamp(min=1e-30)) & (var_y > 1e-9 * yy.clamp(min=1e-30))
-        product = torch.where(varies, var_x * var_y, 1.0)
-        correlation = torch.where(varies, (xy - mx * my) / product.sqrt(), 0.0)
-        return (weight * correlation).sum(1)
+        return self.resampler.halves(moved * self.per_unit)
 
     def _spearman(self, one: str, two: str) -> float | None:
         from scipy.stats import spearmanr
 
-        on = [(self.post[r].amax(0) > 1e-4).numpy() for r in (one, two)]
-        both = on[0] & on[1]
+        both = ((self.post[one].amax(0) > 1e-4) & (self.post[two].amax(0) > 1e-4)).numpy()
         if both.sum() < 3:
             return None
-        x, y = (self.effect[r][0].numpy()[both] for r in (one, two))
+        x, y = (self.effect[r].numpy()[both] for r in (one, two))
         return float(spearmanr(x, y).statistic) if np.ptp(x) and np.ptp(y) else None
 
     def _interchange(self, one: str, two: str) -> dict[str, Estimate]:
-        """Put a site's activation of another pair on one route into the other route: share giving its answer."""
+        """Put a site's activation of another pair on one route into the other: share giving its answer."""
         found: dict[str, Estimate] = {}
+        answers = self.labels[self.source]
         for source, base in ((one, two), (two, one)):
-            mid, post = self.mid[base], self.post[base].to(self.mid[base].dtype)
+            mid = self.mid[base]
             mid_from, post_from = self.mid[source][self.source], self.post[source][self.source]
             attn = mid_from - self.pre[source][self.source] + self.pre[base]
             sites = {
                 "mlp_in": self.model.logits_from(mid, self.model.after_mid(mid_from)[0]),
-                "mlp_out": self.model.logits_from(mid, post_from.to(post)),
+                "mlp_out": self.model.logits_from(mid, post_from),
                 "resid_mid": self.model.after_mid(mid_from)[1],
                 "attn_out": self.model.after_mid(attn)[1],
             }
             for site, logits in sites.items():
-                share_here = self._accuracy(logits, self.labels[self.source])
-                if site not in found or share_here.value < found[site].value:
-                    found[site] = share_here
+                here = self._accuracy(logits, answers)
+                if site not in found or here.value < found[site].value:
+                    found[site] = here
         return found
-
-
-def _covering(effect: Tensor, cover: float = COVER) -> Tensor:
-    """The smallest sets that hold a share of the positive effect: [resample neuron] -> bool, same shape."""
-    ordered, order = effect.clamp(min=0).sort(dim=1, descending=True)
-    before = ordered.cumsum(1) - ordered
-    needed = cover * ordered.sum(1, keepdim=True)
-    inside = (before < needed) & (ordered > 0)
-    return torch.zeros_like(inside).scatter_(1, order, inside)
-
-
-def _positive_shares(effect: Tensor) -> Tensor:
-    positive = effect.clamp(min=0)
-    return positive / positive.sum(1, keepdim=True).clamp(min=1e-30)
-
-
-def _away_from_zero(value: Tensor) -> Tensor:
-    """Keep a denominator's sign and its distance from 0 (untrained networks have effects around it)."""
-    return torch.where(value < 0, value.clamp(max=-1e-12), value.clamp(min=1e-12))
