@@ -10,9 +10,10 @@ appendix (circularity). There symmetricity is drawn from 100 triples; here it is
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+import operator
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, SupportsIndex
 
 import numpy as np
 import torch
@@ -44,7 +45,7 @@ def gradient_symmetricity(
     lhs: Float[Tensor, "value d_model"],
     rhs: Tensor | None = None,
     *,
-    classes: Sequence[int] | None = None,
+    classes: Iterable[SupportsIndex] | None = None,
     rows: int = 4096,
     rng: np.random.Generator,
 ) -> Symmetricity:
@@ -61,12 +62,13 @@ def gradient_symmetricity(
             f"expected embeddings [value d_model] of both operands; got {tuple(lhs.shape)} and"
             f" {tuple(right.shape)}"
         )
+    chosen = None if classes is None else [operator.index(c) for c in classes]
     p = len(lhs)
     a, b = np.divmod(np.arange(p * p), p)
     blocks = []
     for start in range(0, p * p, rows):
         chunk = slice(start, start + rows)
-        gradients = _gradients(logits, lhs[a[chunk]], right[b[chunk]], classes)
+        gradients = _gradients(logits, lhs[a[chunk]], right[b[chunk]], chosen)
         blocks.append(np.stack([gradient_cosine(*pair) for pair in gradients], 1))
     return _summary(np.concatenate(blocks).reshape(p, p, -1), rng)
 
@@ -75,7 +77,7 @@ def _gradients(
     logits: Callable[[Tensor, Tensor], Tensor],
     left: Tensor,
     right: Tensor,
-    classes: Sequence[int] | None,
+    classes: list[int] | None,
 ) -> list[tuple[Tensor, Tensor]]:
     with torch.enable_grad():
         operands = left.detach().requires_grad_(), right.detach().requires_grad_()

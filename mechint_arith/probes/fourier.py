@@ -15,7 +15,7 @@ import operator
 from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import Any
+from typing import Any, SupportsIndex
 
 import numpy as np
 
@@ -100,9 +100,9 @@ def fold(k: int, p: int) -> int:
     return min(k % p, -k % p)
 
 
-def folded(frequencies: Iterable[int], p: int) -> tuple[int, ...]:
+def folded(frequencies: Iterable[SupportsIndex], p: int) -> tuple[int, ...]:
     """Return distinct folded frequencies in order of appearance. Raises `InputError` for the constant."""
-    found = dict.fromkeys(fold(int(k), p) for k in frequencies)
+    found = dict.fromkeys(fold(operator.index(k), p) for k in frequencies)
     if 0 in found:
         raise InputError(
             f"frequency 0 is the constant, which is not a choice: name frequencies 1 to {p // 2}"

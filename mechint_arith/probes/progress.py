@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, SupportsIndex
 
 import numpy as np
 
@@ -76,7 +76,7 @@ class ExcludedLoss:
 def restricted_loss(
     logits: Any,
     labels: Any,
-    frequencies: Iterable[int],
+    frequencies: Iterable[SupportsIndex],
     *,
     train: Any = None,
     along: str = "sum",
@@ -100,7 +100,7 @@ def restricted_loss(
 def excluded_loss(
     logits: Any,
     labels: Any,
-    frequencies: Iterable[int],
+    frequencies: Iterable[SupportsIndex],
     *,
     train: Any,
     along: str = "sum",
@@ -115,7 +115,7 @@ def excluded_loss(
     if not rows.any():
         raise InputError("the excluded loss needs training pairs; the mask given has none")
 
-    def without(k: Iterable[int]) -> float:
+    def without(k: Iterable[SupportsIndex]) -> float:
         left = project(z, k, over=along, keep=False)
         return float(loss_over_pairs(left, labels)[rows].mean())
 
@@ -139,7 +139,9 @@ class TrigFraction:
     """float64 [column]: for each neuron or class; 0 where it is constant."""
 
 
-def trig_fraction(x: Any, frequencies: Iterable[int], *, along: str = "sum") -> TrigFraction:
+def trig_fraction(
+    x: Any, frequencies: Iterable[SupportsIndex], *, along: str = "sum"
+) -> TrigFraction:
     """Return the energy in cos, sin w_k(a+b), summed over the given k, over the centred energy.
 
     x: [a b column], neurons or logits. Raises `InputError` where x is constant.
@@ -191,7 +193,7 @@ class LogitForm:
     explained: Array
     """float64 [freq]: share of the variance of the centred logits that each term explains."""
 
-    def variance_explained(self, frequencies: Iterable[int] | None = None) -> float:
+    def variance_explained(self, frequencies: Iterable[SupportsIndex] | None = None) -> float:
         """Return the share that the given frequencies explain together; by default all of them."""
         if frequencies is None:
             return float(self.explained.sum())

@@ -7,7 +7,7 @@ The results are activations or logits to put back into a model. How they are put
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Any, TypeVar
+from typing import Any, SupportsIndex, TypeVar
 
 import numpy as np
 
@@ -20,7 +20,7 @@ Numbers = TypeVar("Numbers")
 
 
 def project(
-    x: Any, frequencies: Iterable[int], *, over: str, keep: bool = True, axis: int = 0
+    x: Any, frequencies: Iterable[SupportsIndex], *, over: str, keep: bool = True, axis: int = 0
 ) -> Array:
     """Return x with only the constant and the given frequencies, or (`keep=False`) without the latter.
 
@@ -65,7 +65,7 @@ def _blocks_part(values: Array, frequencies: tuple[int, ...]) -> Array:
     return inverse_pairs(coefficients)
 
 
-def frequency_directions(matrix: Any, frequencies: Iterable[int]) -> Array:
+def frequency_directions(matrix: Any, frequencies: Iterable[SupportsIndex]) -> Array:
     """Return an orthonormal basis of the span of a matrix's frequency directions: float64 [d_model direction].
 
     matrix: [value d_model], W_E without the row of `=`. Frequency k has the directions sum_j cos(w_k j) W_E[j]

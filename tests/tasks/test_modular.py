@@ -56,7 +56,7 @@ def test_layouts(equals: bool, diff_vocab: bool, tokens: list[int], symbols: str
     task = ModularTask(5, "sub", equals=equals, diff_vocab=diff_vocab)
     row = task.batch()[np.array([2 * 5 + 4])]
     assert row.tokens.tolist() == [tokens]
-    assert " ".join(task.vocab.decode(row.tokens[0])) == symbols
+    assert " ".join(task.vocab.decode(row.tokens[0].tolist())) == symbols
     assert row.read == len(tokens) - 1
     assert row.labels.tolist() == [3]
     assert ("equals" in row.positions) == equals
