@@ -1,0 +1,167 @@
+"""What `probe` prints: a page that can be read from top to bottom, the verdict last."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+    from mechint_arith.probing import Findings
+    from mechint_arith.stats import Estimate
+
+STYLE = {
+    "shared": "bold green",
+    "partly shared": "bold yellow",
+    "separate": "bold magenta",
+    "not competent": "bold red",
+    "inconclusive": "bold yellow",
+}
+
+
+def interval(e: Estimate | None) -> str:
+    """`0.993 [0.988, 0.996]`, or a dash."""
+    return "–" if e is None else f"{e.value:.3f} [{e.low:.3f}, {e.high:.3f}]"
+
+
+def print_table(console: Console, frame: pd.DataFrame, title: str) -> None:
+    """Print a data frame; numbers with three decimals."""
+    grid = Table(title=title, title_justify="left", header_style="bold")
+    for name, dtype in frame.dtypes.items():
+        grid.add_column(str(name), justify="right" if str(dtype).startswith(("float", "int")) else "left")
+    for row in frame.itertuples(index=False):
+        grid.add_row(*("–" if v is None or v != v else f"{v:.3f}" if isinstance(v, float) else str(v) for v in row))
+    console.print(grid)
+
+
+def _table(title: str, *columns: str) -> Table:
+    grid = Table(title=title, title_justify="left", header_style="bold", box=None, pad_edge=False)
+    for i, column in enumerate(columns):
+        grid.add_column(column, justify="left" if i == 0 else "right")
+    return grid
+
+
+def print_findings(console: Console, findings: Findings, path: Path) -> None:
+    """Print one checkpoint's findings."""
+    checkpoint = findings.checkpoint
+    task = checkpoint.task
+    console.print(Text(str(path), style="bold"))
+    step = "" if checkpoint.step is None else f", step {checkpoint.step}, seed {checkpoint.seed}"
+    console.print(f"assign-and-add, p = {task.vocab.n_numbers}{step}", highlight=False)
+    if source := findings.provenance.get("source"):
+        parts = [f"layout {source['layout']}", f"stored as {source['dtype']}"]
+        if source["ignored"]:
+            parts.append(f"ignored {', '.join(source['ignored'])}")
+        if source["dropped"]:
+            parts.append(f"dropped {', '.join(source['dropped'])}")
+        if source["assumed"]:
+            parts.append("assumed " + ", ".join(f"{k} {v}" for k, v in source["assumed"].items()))
+        console.print("; ".join(parts), style="dim", highlight=False)
+    console.print()
+    console.print(_accuracy(findings))
+    console.print()
+    console.print(_cells(findings))
+    console.print()
+    console.print(_strata(findings))
+    console.print()
+    console.print(_necessity(findings))
+    console.print()
+    console.print(_sharing(findings))
+    console.print(
+        "OVERLAP's chance level (neurons relabelled): "
+        + ", ".join(
+            f"{name} {pair.overlap_null:.2f}" for name, pair in findings.evidence.pairs.items()
+        ),
+        style="dim",
+        highlight=False,
+    )
+    console.print()
+    _frequencies(console, findings)
+    name = findings.verdict.name
+    console.print(Text.assemble("Verdict on the last MLP's neurons: ", (name, STYLE[name])))
+    for reason in findings.verdict.reasons:
+        console.print(Text(f"  {reason}"))
+    console.print(
+        f"  sharing index {interval(findings.verdict.index)} over {findings.evidence.n_pairs} number pairs;"
+        " on this checkpoint",
+        highlight=False,
+    )
+
+
+def _accuracy(findings: Findings) -> Table:
+    grid = _table("Accuracy by pool", "pool", "share right [95 % interval]", "n")
+    for name, e in findings.accuracy.items():
+        grid.add_row(name, interval(e), str(e.n))
+    return grid
+
+
+def _cells(findings: Findings) -> Table:
+    grid = _table("One-variable accuracy by cell (* never seen in training)", "variable", "left", "right")
+    variables = list(dict.fromkeys(name.rsplit(" ", 1)[0] for name in findings.cells))
+    for variable in variables:
+        row = [variable]
+        for side in ("left", "right"):
+            cell = f"{variable} {side}"
+            mark = " *" if cell in findings.restricted else "  "
+            row.append(f"{findings.cells[cell].value:.3f}{mark}")
+        grid.add_row(*row)
+    return grid
+
+
+def _strata(findings: Findings) -> Table:
+    names = list(dict.fromkeys(s for found in findings.strata.values() for s in found))
+    grid = _table("Held-out pairs by stratum", "route", *names)
+    for route, found in findings.strata.items():
+        grid.add_row(route, *(interval(found.get(name)) for name in names))
+    return grid
+
+
+def _necessity(findings: Findings) -> Table:
+    columns: Mapping[str, str] = {
+        "intact": "accuracy",
+        "MLP zeroed": "zeroed",
+        "own mean": "mean_own",
+        "pooled mean": "mean_pooled",
+        "resampled": "resampled",
+        "MLP only": "mlp_only",
+        "S(.95) only": "keep_set",
+    }
+    grid = _table("Is the MLP needed? Accuracy on matched prompts", "route", *columns, "neurons", "in S(.95)")
+    for name, route in findings.evidence.routes.items():
+        values = [f"{getattr(route, field).value:.3f}" for field in columns.values()]
+        grid.add_row(name, *values, str(len(route.effect)), str(int(route.chosen.sum())))
+    return grid
+
+
+def _sharing(findings: Findings) -> Table:
+    grid = _table(
+        "Do the same neurons serve both routes?", "routes", "SIGMA", "SWAP", "OVERLAP", "ACT", "verdict"
+    )
+    for name, pair in findings.evidence.pairs.items():
+        judged = findings.verdict.pairs[name].name
+        indices = (interval(e) for e in (pair.sigma, pair.swap, pair.overlap))
+        grid.add_row(name, *indices, f"{pair.act.value:.3f}", Text(judged, style=STYLE[judged]))
+    return grid
+
+
+def _frequencies(console: Console, findings: Findings) -> None:
+    if findings.no_frequencies:
+        console.print(f"Key frequencies: {findings.no_frequencies}", highlight=False)
+    else:
+        grid = _table("Key frequencies of the logits", "route", "strongest first")
+        for route, f in findings.frequencies.items():
+            grid.add_row(route, " ".join(map(str, f.frequencies)) or "none above the null")
+        console.print(grid)
+        for name, a in findings.agreement.items():
+            console.print(
+                f"{name}: neurons agree in frequency {a.frequency.value:.3f} (chance {a.frequency_chance:.2f}),"
+                f" phase {a.phase.value:.3f} (chance {a.phase_chance:.2f})",
+                highlight=False,
+            )
+    console.print()
