@@ -46,6 +46,7 @@ def run(
     threads: int = 1,
     measure_every: int = 500,
     headline: tuple[str, ...] = (),
+    title: str = "train",
 ) -> State:
     """Train to the recipe's last step, writing checkpoints and metrics, with a progress bar on stderr.
 
@@ -76,7 +77,7 @@ def run(
     )
     began, first = time.monotonic(), state.step
     with Progress(*columns, console=console, transient=False) as progress:
-        bar = progress.add_task("train", total=steps, completed=state.step, speed="", news="")
+        bar = progress.add_task(title, total=steps, completed=state.step, speed="", news="")
 
         def on_step(state: State) -> None:
             last = state.step == steps

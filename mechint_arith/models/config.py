@@ -45,11 +45,12 @@ class ModelConfig:
     norm: str = "none"
     """`rms`: each layer and the unembedding read the residual stream divided by its root mean square."""
     attn_content: bool = True
-    """False: scores come from positions alone (needs relative positions)."""
+    """False: scores come from positions alone, a learned bias per exact offset and head (relative) or per
+    pair of places and head (absolute)."""
     attn_sink: bool = False
     """A learned extra score per head that takes attention and contributes nothing."""
     relative_scale: float = 1.0
-    """Factor on the relative bias, which sets how fast it learns."""
+    """Factor on the bias per offset or per pair of places, which sets how fast it learns."""
     embed_norm: bool = False
     """Token embeddings are divided by their root mean square."""
 
@@ -73,8 +74,8 @@ class ModelConfig:
         ):
             if getattr(self, name) not in known:
                 yield f"{name} must be one of {', '.join(known)}, not {getattr(self, name)!r}"
-        if not self.attn_content and self.positions != "relative":
-            yield "attention without content needs relative positions"
+        if not self.attn_content and self.positions not in ("absolute", "relative"):
+            yield "attention without content needs absolute or relative positions"
         if self.positions == "rotary" and self.d_head % 2:
             yield f"rotary positions need an even d_head, not {self.d_head}"
 
@@ -107,6 +108,8 @@ def parameter_shapes(config: ModelConfig) -> dict[str, tuple[int, ...]]:
             shapes[attn + "b_O"] = (c.d_model,)
         if c.positions == "relative":
             shapes[attn + "rel_bias"] = (c.n_heads, 2 * c.n_ctx - 1)
+        elif not c.attn_content:
+            shapes[attn + "place_bias"] = (c.n_heads, c.n_ctx, c.n_ctx)
         if c.attn_sink:
             shapes[attn + "sink"] = (c.n_heads,)
         if d_mlp:

@@ -30,11 +30,14 @@ def rms_normalised(x: Float[Tensor, "*batch d_model"]) -> Float[Tensor, "*batch 
     return x * (x.square().mean(-1, keepdim=True) + 1e-5).rsqrt()
 
 
-def rotated(x: Float[Tensor, "batch pos head d_head"]) -> Float[Tensor, "batch pos head d_head"]:
+def rotated(
+    x: Float[Tensor, "batch pos head d_head"], first_place: int = 0
+) -> Float[Tensor, "batch pos head d_head"]:
     """Rotate channel pairs by position times a frequency from 1 to 1e-4 (Su et al., arXiv 2104.09864)."""
     n_pos, half = x.shape[1], x.shape[3] // 2
     frequency = 1e-4 ** (torch.arange(half, dtype=x.dtype, device=x.device) / half)
-    angle = torch.arange(n_pos, dtype=x.dtype, device=x.device)[:, None, None] * frequency
+    place = torch.arange(first_place, first_place + n_pos, dtype=x.dtype, device=x.device)
+    angle = place[:, None, None] * frequency
     first, second = x[..., :half], x[..., half:]
     cos, sin = angle.cos(), angle.sin()
     return torch.cat([first * cos - second * sin, first * sin + second * cos], -1)
@@ -81,6 +84,7 @@ class Attention(nn.Module):
     b_V: Tensor
     b_O: Tensor
     rel_bias: Tensor
+    place_bias: Tensor
     sink: Tensor
 
     def __init__(self, config: ModelConfig, layer: int, hook: MakeHook) -> None:
@@ -96,8 +100,11 @@ class Attention(nn.Module):
 
     def forward(
         self, query_in: Tensor, key_in: Tensor, value_in: Tensor
-    ) -> Float[Tensor, "batch pos d_model"]:
-        """Attend; inputs are [batch pos d_model], or [batch pos head d_model] where split by head."""
+    ) -> Float[Tensor, "batch query d_model"]:
+        """Attend; inputs are [batch pos d_model], or [batch pos head d_model] where split by head.
+
+        There may be fewer queries than keys; they then stand at the last positions.
+        """
         c = self.config
         value = self.hook_v(self._project(value_in, "V"))
         scores = self.hook_attn_scores(self._scores(query_in, key_in))
@@ -117,26 +124,29 @@ class Attention(nn.Module):
             out = (x @ weight.transpose(0, 1).flatten(1)).unflatten(2, weight.shape[::2])
         return out + getattr(self, f"b_{which}") if self.config.attn_bias else out
 
-    def _scores(self, query_in: Tensor, key_in: Tensor) -> Float[Tensor, "batch head pos pos"]:
+    def _scores(self, query_in: Tensor, key_in: Tensor) -> Float[Tensor, "batch head query pos"]:
         c = self.config
-        batch, n_pos = query_in.shape[:2]
+        (batch, n_queries), n_pos = query_in.shape[:2], key_in.shape[1]
+        skipped = n_pos - n_queries
         if c.attn_content:
             query = self.hook_q(self._project(query_in, "Q"))
             key = self.hook_k(self._project(key_in, "K"))
             if c.positions == "rotary":
-                query, key = rotated(query), rotated(key)
+                query, key = rotated(query, skipped), rotated(key)
             scores = query.transpose(1, 2) @ key.permute(0, 2, 3, 1) * c.d_head**-0.5
         else:
-            scores = query_in.new_zeros(batch, c.n_heads, n_pos, n_pos)
+            scores = query_in.new_zeros(batch, c.n_heads, n_queries, n_pos)
         if c.positions == "relative":
             place = torch.arange(n_pos, device=scores.device)
-            offset = place[:, None] - place + c.n_ctx - 1
+            offset = place[skipped:, None] - place + c.n_ctx - 1
             scores = scores + c.relative_scale * self.rel_bias[:, offset]
+        elif not c.attn_content:
+            scores = scores + c.relative_scale * self.place_bias[:, skipped:n_pos, :n_pos]
         if c.causal:
-            scores = scores.masked_fill(_future(n_pos, scores.device), -torch.inf)
+            scores = scores.masked_fill(_future(scores), -torch.inf)
         return scores
 
-    def _pattern(self, scores: Float[Tensor, "batch head pos pos"]) -> Tensor:
+    def _pattern(self, scores: Float[Tensor, "batch head query pos"]) -> Tensor:
         c = self.config
         if c.attn_sink:
             sink = self.sink[:, None, None].expand(*scores.shape[:3], 1)
@@ -146,11 +156,14 @@ class Attention(nn.Module):
         if c.attn_mix == 1:
             return softmax
         mixed = c.attn_mix * softmax + (1 - c.attn_mix)
-        return mixed.masked_fill(_future(scores.shape[-1], scores.device), 0) if c.causal else mixed
+        return mixed.masked_fill(_future(scores), 0) if c.causal else mixed
 
 
-def _future(n_pos: int, device: torch.device) -> Tensor:
-    return torch.ones(n_pos, n_pos, dtype=torch.bool, device=device).triu(1)
+def _future(scores: Float[Tensor, "batch head query pos"]) -> Tensor:
+    """Return bool [query pos]: the keys after each query; the queries stand at the last positions."""
+    n_queries, n_pos = scores.shape[2:]
+    ones = torch.ones(n_queries, n_pos, dtype=torch.bool, device=scores.device)
+    return ones.triu(1 + n_pos - n_queries)
 
 
 class MLP(nn.Module):
@@ -187,7 +200,10 @@ class Block(nn.Module):
         self.split_inputs = False
         """Whether queries, keys and values read their own copy of the residual, head by head."""
 
-    def forward(self, x: Float[Tensor, "batch pos d_model"]) -> Float[Tensor, "batch pos d_model"]:
+    def forward(
+        self, x: Float[Tensor, "batch pos d_model"], *, last: int | None = None
+    ) -> Float[Tensor, "batch query d_model"]:
+        """Return the residual stream after the layer, at all or only at the `last` positions."""
         x = self.hook_resid_pre(x)
         if self.split_inputs:
             heads = x[:, :, None].expand(-1, -1, self.attn.config.n_heads, -1)
@@ -195,6 +211,8 @@ class Block(nn.Module):
             inputs = [self.read(fork(heads.clone())) for fork in forks]
         else:
             inputs = [self.read(x)] * 3
+        if last is not None:
+            x, inputs[0] = x[:, -last:], inputs[0][:, -last:]
         mid = self.hook_resid_mid(x + self.hook_attn_out(self.attn(*inputs)))
         if self.mlp is None:
             mlp_out = self.hook_mlp_out(torch.zeros_like(mid))
@@ -246,11 +264,13 @@ class Transformer(nn.Module):
         *,
         start_at_layer: int = 0,
         stop_at_layer: int | None = None,
+        last: int | None = None,
     ) -> Tensor:
         """Return logits [batch pos vocab] of token ids [batch pos].
 
         With `start_at_layer` > 0 the input is instead that layer's residual stream [batch pos d_model]. With
         `stop_at_layer` the result is the residual stream before that layer (n_layers: after the last one).
+        With `last` the model's last layer and the logits are computed at that many last positions only.
         """
         x = tokens
         if not tokens.is_floating_point():
@@ -258,6 +278,6 @@ class Transformer(nn.Module):
             if self.config.positions == "absolute":
                 x = x + self.hook_pos_embed(self.pos_embed(tokens))
         stop = self.config.n_layers if stop_at_layer is None else stop_at_layer
-        for block in self.blocks[start_at_layer:stop]:
-            x = block(x)
+        for i, block in enumerate(self.blocks[start_at_layer:stop], start_at_layer):
+            x = block(x, last=last if i == self.config.n_layers - 1 else None)
         return x if stop_at_layer is not None else self.unembed(self.read(x))

@@ -1,0 +1,244 @@
+"""Tables of length generalisation: many training runs from one file, each measured once, and their summary.
+
+A table is a TOML file. `[task]`, `[model]` and `[recipe]` hold what all cells share, `[encoding.NAME]` what a
+position encoding changes in the model; each `[[cell]]` has `name`, `group`, `encoding`, `seeds`, `question`,
+optionally its `round`, and its own `task`, `model` and `recipe` on top. Runs are done round by round
+(0 first), in the file's order, seed after seed.
+
+Every run has the folder OUT/<cell>/seed<seed>, and there `length.json` (a `LengthReport`) once it is measured;
+what has one is never done again. The summary is the table as JSON:
+
+    command, n            how it was made; pairs per length
+    cells[]  name, group, question, encoding, task, model, recipe (full options)
+             missing       seeds that were not run
+             verdicts      region -> {verdict: number of runs}
+             lengths[]     length, region, predicted, truncated; runs: how many converged; over those:
+                           accuracy and agreement per run, and mean_accuracy, mean_agreement across runs
+                           (Student's t, the run is the unit; null for fewer than two)
+             runs[]        seed, in_domain, converged, verdicts, and length -> accuracy and agreement
+                           (value, low, high, n)
+
+The training itself is `digit_training`, the judgement `length`.
+"""
+
+from __future__ import annotations
+
+import json
+import tomllib
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+from mechint_arith.digit_training import DigitsRecipe
+from mechint_arith.errors import InputError
+from mechint_arith.files import write_json
+from mechint_arith.length import measure
+from mechint_arith.models.checkpoint import read, step_path
+from mechint_arith.models.config import ModelConfig
+from mechint_arith.runs import RunFolder
+from mechint_arith.stats import seeds as across_runs
+from mechint_arith.tasks import task_to_dict
+from mechint_arith.tasks.digits import DigitsTask
+
+REPORT = "length.json"
+TOP_KEYS = {"task", "model", "recipe", "encoding", "cell"}
+CELL_KEYS = {"name", "group", "encoding", "seeds", "question", "round", "task", "model", "recipe"}
+
+
+@dataclass(frozen=True)
+class Cell:
+    """One setting, trained with several seeds."""
+
+    name: str
+    group: str
+    """Which part of the table it belongs to."""
+    question: str
+    """What it is there to tell."""
+    encoding: str
+    """Name of its `[encoding.NAME]`."""
+    seeds: tuple[int, ...]
+    round: int
+    """Runs of lower rounds are done first."""
+    task: DigitsTask
+    config: ModelConfig
+    recipe: DigitsRecipe
+
+
+@dataclass(frozen=True)
+class CellRun:
+    """One cell with one seed, and where it lies on disk."""
+
+    cell: Cell
+    folder: RunFolder
+
+    @property
+    def name(self) -> str:
+        """Cell and seed, for people."""
+        return f"{self.cell.name} seed {self.folder.seed}"
+
+    @property
+    def report(self) -> Path:
+        """Where its measurement lies."""
+        return self.folder.path / REPORT
+
+    @property
+    def finished(self) -> bool:
+        """Whether it is trained and measured."""
+        return self.report.exists()
+
+
+@dataclass(frozen=True)
+class Table:
+    """All cells of a file, in its order."""
+
+    cells: tuple[Cell, ...]
+
+    def only(self, names: Sequence[str]) -> Table:
+        """Return the cells whose name or group is listed; all for no names. Raises `InputError` for unknown ones."""
+        known = {c.name for c in self.cells} | {c.group for c in self.cells}
+        if unknown := sorted(set(names) - known):
+            raise InputError(
+                f"no cell or group {', '.join(unknown)}; there are {', '.join(sorted(known))}"
+            )
+        return Table(tuple(c for c in self.cells if not names or {c.name, c.group} & set(names)))
+
+    def runs(self, out: Path) -> list[CellRun]:
+        """Return every run, in the order in which they are done."""
+        ordered = sorted(self.cells, key=lambda cell: cell.round)
+        return [cell_run(cell, seed, out) for cell in ordered for seed in cell.seeds]
+
+
+def cell_run(cell: Cell, seed: int, out: Path) -> CellRun:
+    """Return the run of a cell and seed below a table's folder."""
+    path = out / cell.name / f"seed{seed}"
+    return CellRun(cell, RunFolder(path, cell.config, cell.task, cell.recipe, seed))
+
+
+def read_table(path: Path) -> Table:
+    """Read a table of cells. Raises `InputError` naming the cell and what is wrong with it."""
+    try:
+        values = tomllib.loads(path.read_text(encoding="utf-8"))
+    except (OSError, tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+        raise InputError(f"{path} is not a readable TOML file: {error}") from error
+    if unknown := sorted(set(values) - TOP_KEYS):
+        raise InputError(f"{path}: unknown tables {', '.join(unknown)}; known: {sorted(TOP_KEYS)}")
+    cells = []
+    for given in values.get("cell", []):
+        try:
+            cells.append(_cell(values, given))
+        except (InputError, TypeError, KeyError) as error:
+            reason = f"{error} is missing" if isinstance(error, KeyError) else error
+            raise InputError(f"{path}, cell {given.get('name', '?')!r}: {reason}") from error
+    names = Counter((c.name, s) for c in cells for s in c.seeds)
+    if twice := [f"{name} seed {seed}" for (name, seed), times in names.items() if times > 1]:
+        raise InputError(f"{path}: listed twice: {', '.join(twice)}")
+    if not cells:
+        raise InputError(f"{path} has no [[cell]]")
+    return Table(tuple(cells))
+
+
+def _cell(top: Mapping[str, Any], given: Mapping[str, Any]) -> Cell:
+    if unknown := sorted(set(given) - CELL_KEYS):
+        raise InputError(f"unknown options {', '.join(unknown)}; known: {sorted(CELL_KEYS)}")
+    encodings = top.get("encoding", {})
+    if given["encoding"] not in encodings:
+        raise InputError(f"encoding {given['encoding']!r} is none of {', '.join(encodings)}")
+    task = DigitsTask(**{**top.get("task", {}), **given.get("task", {})})
+    model = {**top.get("model", {}), **encodings[given["encoding"]], **given.get("model", {})}
+    recipe = DigitsRecipe(**{**top.get("recipe", {}), **given.get("recipe", {})})
+    return Cell(
+        name=given["name"],
+        group=given.get("group", ""),
+        question=given.get("question", ""),
+        encoding=given["encoding"],
+        seeds=tuple(given["seeds"]),
+        round=given.get("round", 0),
+        task=task,
+        config=digits_config(task, **model),
+        recipe=recipe,
+    )
+
+
+def digits_config(task: DigitsTask, **options: Any) -> ModelConfig:
+    """Return the model of a digits task: its sizes, heads that share d_model, biases in the MLPs.
+
+    options: fields of `ModelConfig`; n_layers MLPs of 4 d_model neurons unless `d_mlp` says otherwise.
+    """
+    layers, heads = options.get("n_layers", 1), options.get("n_heads", 4)
+    d_model = options.get("d_model", 64)
+    return ModelConfig(
+        **{
+            "d_vocab": len(task.vocab),
+            "d_vocab_out": task.d_vocab_out,
+            "n_ctx": task.length,
+            "n_layers": layers,
+            "n_heads": heads,
+            "d_model": d_model,
+            "d_head": d_model // max(heads, 1),
+            "d_mlp": (4 * d_model,) * max(layers, 0),
+            "mlp_bias": True,
+            **options,
+        }
+    )
+
+
+def finish(run: CellRun, *, n: int) -> None:
+    """Measure a trained run and write its report; the state to resume from is no longer needed."""
+    checkpoint = read(step_path(run.folder.path, run.folder.recipe.steps))
+    write_json(run.report, measure(checkpoint, n=n).as_dict())
+
+
+def summarise(table: Table, out: Path, *, source: str, n: int) -> dict[str, Any]:
+    """Return the table as plain JSON values, from the runs that are finished."""
+    command = f"mechint-arith cells {source} --n {n}"
+    return {"command": command, "n": n, "cells": [_summary(cell, out) for cell in table.cells]}
+
+
+def _summary(cell: Cell, out: Path) -> dict[str, Any]:
+    runs = [cell_run(cell, seed, out) for seed in cell.seeds]
+    reports = {
+        run.folder.seed: json.loads(run.report.read_text(encoding="utf-8"))
+        for run in runs
+        if run.finished
+    }
+    verdicts: dict[str, Counter[str]] = {}
+    for report in reports.values():
+        for region, verdict in report["verdicts"].items():
+            verdicts.setdefault(region, Counter())[verdict] += 1
+    return {
+        "name": cell.name,
+        "group": cell.group,
+        "question": cell.question,
+        "encoding": cell.encoding,
+        "task": task_to_dict(cell.task),
+        "model": cell.config.as_dict(),
+        "recipe": asdict(cell.recipe),
+        "missing": [seed for seed in cell.seeds if seed not in reports],
+        "verdicts": {region: dict(counts) for region, counts in verdicts.items()},
+        "lengths": _lengths([r for r in reports.values() if r["converged"]]),
+        "runs": [_run_summary(seed, report) for seed, report in reports.items()],
+    }
+
+
+def _run_summary(seed: int, report: Mapping[str, Any]) -> dict[str, Any]:
+    lengths = {
+        str(row["length"]): {key: row[key] for key in ("accuracy", "agreement")}
+        for row in report["lengths"]
+    }
+    kept = {key: report[key] for key in ("in_domain", "converged", "verdicts")}
+    return {"seed": seed, **kept, "lengths": lengths}
+
+
+def _lengths(converged: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
+    rows = []
+    for at_length in zip(*(report["lengths"] for report in converged), strict=True):
+        row = {key: at_length[0][key] for key in ("length", "region", "predicted", "truncated")}
+        row["runs"] = len(at_length)
+        for key in ("accuracy", "agreement"):
+            values = [entry[key]["value"] for entry in at_length]
+            row[key] = values
+            row[f"mean_{key}"] = across_runs(values).as_dict() if len(values) > 1 else None
+        rows.append(row)
+    return rows

@@ -1,0 +1,86 @@
+"""`mechint-arith cells`: a whole table of length generalisation by one resumable command."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+
+def cells(
+    table: Annotated[
+        Path, typer.Argument(help="TOML file of cells; see analyses/length_cells.toml.")
+    ],
+    out: Annotated[Path, typer.Option(help="Folder of the runs.")],
+    only: Annotated[
+        str, typer.Option(help="Only cells or groups of these names, comma-separated.")
+    ] = "",
+    n: Annotated[int, typer.Option("--n", help="Pairs per length.")] = 10_000,
+    summary: Annotated[
+        Path | None, typer.Option(help="Write the table as JSON here; OUT/cells.json by default.")
+    ] = None,
+    dry: Annotated[bool, typer.Option(help="Train nothing; summarise what is there.")] = False,
+    minutes: Annotated[
+        float | None, typer.Option(help="Start no further run after so many minutes.")
+    ] = None,
+    threads: Annotated[int, typer.Option(help="CPU threads; 0: torch's default.")] = 1,
+) -> None:
+    """Train and measure every run of a table; finished runs are never done again.
+
+    Stop it at any time and start it again: it goes on where it was, to the same bits.
+
+    Example: `mechint-arith cells analyses/length_cells.toml --out runs/cells`
+    """
+    import time
+
+    from rich.console import Console
+
+    from mechint_arith.cells import finish, read_table, summarise
+    from mechint_arith.cli.train_digits import run_digits
+    from mechint_arith.files import write_json
+
+    found = read_table(table)
+    chosen = found.only([name for name in only.split(",") if name])
+    console, began = Console(stderr=True), time.monotonic()
+    runs = [] if dry else chosen.runs(out)
+    for i, run in enumerate(runs, 1):
+        if run.finished:
+            continue
+        if minutes is not None and time.monotonic() - began > 60 * minutes:
+            console.print(f"{minutes:g} minutes are over: {len(runs) - i + 1} runs are left")
+            break
+        title = f"[{i}/{len(runs)}] {run.name}"
+        run_digits(
+            run.folder,
+            every=run.folder.recipe.steps,
+            resume=True,
+            threads=threads,
+            title=title.replace("[", "\\["),
+        )
+        finish(run, n=n)
+        write_json(summary or out / "cells.json", summarise(found, out, source=table.name, n=n))
+    values = summarise(found, out, source=table.name, n=n)
+    write_json(summary or out / "cells.json", values)
+    _show(values)
+
+
+def _show(values: dict) -> None:
+    from rich.console import Console
+    from rich.table import Table
+
+    table = Table(title="verdicts: runs as predicted / not as predicted / not converged")
+    for heading in ("group", "cell", "in domain %", "downward", "upward", "missing seeds"):
+        table.add_column(heading)
+    for cell in values["cells"]:
+        in_domain = " ".join(f"{100 * run['in_domain']['value']:.1f}" for run in cell["runs"])
+        counts = [
+            " / ".join(str(cell["verdicts"].get(region, {}).get(v, 0)) for v in VERDICTS)
+            for region in ("downward", "upward")
+        ]
+        missing = " ".join(map(str, cell["missing"]))
+        table.add_row(cell["group"], cell["name"], in_domain, *counts, missing)
+    Console().print(table)
+
+
+VERDICTS = ("as predicted", "not as predicted", "not converged")
