@@ -6,7 +6,7 @@ import sys
 
 import typer
 
-from mechint_arith.cli import train
+from mechint_arith.cli import cells, length, probe, theory, train, train_digits
 from mechint_arith.errors import InputError
 
 app = typer.Typer(
@@ -17,7 +17,12 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     rich_markup_mode="markdown",
 )
+train.app.command("digits")(train_digits.digits)
+app.command("probe")(probe.probe)
 app.add_typer(train.app, name="train")
+app.command("length")(length.length)
+app.command("cells")(cells.cells)
+app.command("theory")(theory.theory)
 
 
 def main() -> None:
