@@ -12,7 +12,7 @@ Sources: the exact forward pass of arXiv 2605.31497; virtual weights, Elhage et 
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 import torch
@@ -84,8 +84,16 @@ class Folded:
     b_logit: Float[Tensor, " vocab"] | None
     """b_out W_U + b_U."""
 
-    def __call__(self, tokens: Int[Tensor, "batch pos"]) -> Run:
-        """Run the model on token ids and return what is known at the read position."""
+    def __call__(
+        self,
+        tokens: Int[Tensor, "batch pos"],
+        *,
+        edit_first: Callable[[Tensor], Tensor] | None = None,
+    ) -> Run:
+        """Run the model on token ids and return what is known at the read position.
+
+        `edit_first` returns what takes the place of layer 0's pattern [batch head pos pos].
+        """
         c = self.config
         n_tokens, n_pos = c.d_vocab, self.read + 1 if c.causal else c.n_ctx
         tokens = tokens[:, :n_pos]
@@ -97,6 +105,7 @@ class Folded:
         first = None
         if self.scores is not None:
             first = self._first_pattern(tokens, one_hot, n_pos)
+            first = first if edit_first is None else edit_first(first)
             at_read = first[:, :, self.read]
             resid_pre = (
                 resid_pre
@@ -188,10 +197,12 @@ def fold(config: ModelConfig, weights: Weights, *, read: int | None = None) -> F
 
     def bias_effect(layer: int) -> Float[Tensor, "pos d_model"]:
         """What b_V and b_O add to each position: b_V W_O times the pattern's row sum, plus b_O."""
-        n_keys = torch.arange(1, config.n_ctx + 1) if config.causal else config.n_ctx
-        row_sum = config.attn_mix + (1 - config.attn_mix) * n_keys * torch.ones(config.n_ctx)
         moved = torch.einsum("hk,hkd->d", attn(layer, "b_V"), attn(layer, "W_O"))
-        return row_sum[:, None].to(moved) * moved + attn(layer, "b_O")
+        n_keys = torch.full((config.n_ctx,), float(config.n_ctx)).to(moved)
+        if config.causal:
+            n_keys = torch.arange(1, config.n_ctx + 1).to(moved)
+        row_sum = config.attn_mix + (1 - config.attn_mix) * n_keys
+        return row_sum[:, None] * moved + attn(layer, "b_O")
 
     w_e, w_pos = weights["embed.W_E"], weights["pos_embed.W_pos"]
     rows = torch.cat([w_e, w_pos])[None]
