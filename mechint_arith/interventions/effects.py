@@ -1,0 +1,314 @@
+"""What interventions did: one number per example and cell, on named axes, with intervals.
+
+A value; nothing is run here. With base b, donor d and patched run p of one example, and m the metric:
+* change: m(p) - m(b), in the metric's unit;
+* normalised effect: (m(p) - m(b)) / (m(d) - m(b)): 0 where the patch did nothing, 1 where it moved the metric all
+  the way to the donor's. For denoising (base corrupted, donor clean) this is the usual normalised effect; for
+  noising (base clean, donor corrupted) it is 1 minus it. Taken as a ratio of means, which weighs prompts by their
+  gap, or as a mean of ratios, which weighs them alike.
+Intervals resample clusters of examples that share an unordered number pair.
+Sources: Zhang & Nanda, arXiv 2309.16042; Heimersheim & Nanda, arXiv 2404.15255.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from mechint_arith.errors import InputError
+from mechint_arith.stats import (
+    CHUNK,
+    Estimate,
+    bootstrap_interval,
+    cluster_counts,
+    unordered_pairs,
+)
+from mechint_arith.tasks.batch import Batch
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+Array = np.ndarray
+Label = str | int
+
+KINDS = ("ratio of means", "mean of ratios", "change")
+NO_GAP = "base and donor run have the same metric, so there is no scale"
+NO_ROW = "no row has this place"
+
+
+@dataclass(frozen=True)
+class Axis:
+    """One axis of a table of effects."""
+
+    name: str
+    """`direction`, `layer`, `position`, `head`, `neuron`, `site`, …"""
+    labels: tuple[Label, ...]
+    """What stands along it, in order."""
+
+    def index(self, label: Label) -> int:
+        """Return the place of a label, which may be given as text. Raises `InputError` for an unknown one."""
+        for i, known in enumerate(self.labels):
+            if known == label or str(known) == str(label):
+                return i
+        known = ", ".join(map(str, self.labels))
+        raise InputError(f"no {self.name} {label!r} here; known: {known}")
+
+
+@dataclass(frozen=True, eq=False)
+class Summary:
+    """One number per cell, over the examples."""
+
+    kind: str
+    """One of `KINDS`."""
+    value: Array
+    """float64 [*axes]; NaN where it is missing. Unit: share of the gap, or for `change` the metric's."""
+    low: Array
+    """float64 [*axes]: lower end of the interval."""
+    high: Array
+    """float64 [*axes]: upper end."""
+    n: Array
+    """int64 [*axes]: clusters behind it."""
+    excluded: Array
+    """int64 [*axes]: examples left out of this cell: they lack the place or, in a mean of ratios, have no gap."""
+    missing: Array
+    """object [*axes]: why a value is missing, or None."""
+
+
+@dataclass(frozen=True, eq=False)
+class Effects:
+    """A metric under interventions, example by example."""
+
+    axes: tuple[Axis, ...]
+    """The table's axes."""
+    patched: Array
+    """float64 [*axes example]: the metric under each intervention; NaN where an example lacks the place."""
+    base: Array
+    """float64 [*axes example], or broadcast to it: the metric without intervention."""
+    donor: Array | None
+    """The same of the run that the values came from; None where they come from no run (an ablation)."""
+    clusters: Array
+    """int64 [example]: examples with one number count as dependent."""
+    rows: Array
+    """int64 [example]: which rows of the batch the examples are."""
+    metric: str
+    """What was measured: `logit difference`, …"""
+    what: str
+    """What was done, in words."""
+    excluded: Mapping[str, int] = field(default_factory=dict)
+    """Reason -> rows of the batch that were left out everywhere."""
+    inert: Array | None = None
+    """bool [*axes]: cells that by the model's shape cannot change the answer; their change is 0 unrun."""
+
+    def __post_init__(self) -> None:
+        shape = (*(len(axis.labels) for axis in self.axes), len(self.rows))
+        if self.patched.shape != shape:
+            raise InputError(
+                f"effects on {len(self.axes)} axes need values {shape}, not {self.patched.shape}"
+            )
+
+    @property
+    def change(self) -> Array:
+        """m(patched) - m(base), float64 [*axes example], in the metric's unit."""
+        return self.patched - self.base
+
+    @property
+    def gap(self) -> Array:
+        """m(donor) - m(base), float64, broadcast to [*axes example]. Raises `InputError` without a donor run."""
+        if self.donor is None:
+            raise InputError(
+                f"{self.what}: the new values come from no run, so there is no effect to take a"
+                " share of; summarise the 'change'"
+            )
+        return np.broadcast_to(self.donor - self.base, self.patched.shape)
+
+    @property
+    def per_example(self) -> Array:
+        """Normalised effect of each example, float64 [*axes example]; NaN where its gap is 0."""
+        gap = self.gap
+        return np.divide(self.change, gap, out=np.full(gap.shape, np.nan), where=gap != 0)
+
+    def axis(self, name: str) -> Axis:
+        """Return an axis by name. Raises `InputError` for an unknown one."""
+        for axis in self.axes:
+            if axis.name == name:
+                return axis
+        raise InputError(f"no axis {name!r}; axes: {', '.join(a.name for a in self.axes)}")
+
+    def select(self, **labels: Label) -> Effects:
+        """Return the effects at one label of one or more axes, which go: `effects.select(layer=1)`."""
+        chosen: Any = [slice(None)] * len(self.axes)
+        for name, label in labels.items():
+            axis = self.axis(name)
+            chosen[self.axes.index(axis)] = axis.index(label)
+        index = (*chosen, slice(None))
+        shape = self.patched.shape
+
+        def at(values: Array) -> Array:
+            return np.broadcast_to(values, shape)[index]
+
+        return replace(
+            self,
+            axes=tuple(axis for axis in self.axes if axis.name not in labels),
+            patched=self.patched[index],
+            base=at(self.base),
+            donor=None if self.donor is None else at(self.donor),
+            inert=None if self.inert is None else self.inert[tuple(chosen)],
+        )
+
+    def summary(
+        self,
+        kind: str | None = None,
+        *,
+        level: float = 0.95,
+        n_resamples: int = 1000,
+        seed: int = 0,
+    ) -> Summary:
+        """Return one number per cell with its interval.
+
+        kind: `ratio of means` (the default where there is a donor run), `mean of ratios`, or `change` (mean
+        change in the metric's unit). Each is a ratio of sums over examples, so one bootstrap serves all three.
+        """
+        kind = kind or ("change" if self.donor is None else KINDS[0])
+        if kind not in KINDS:
+            raise InputError(f"a summary is one of {', '.join(KINDS)}, not {kind!r}")
+        top, bottom = self._terms(kind)
+        shape = self.patched.shape[:-1]
+        top, bottom = (x.reshape(-1, len(self.rows)) for x in (top, bottom))
+        valid = np.isfinite(top) & np.isfinite(bottom)
+        top, bottom = np.where(valid, top, 0.0), np.where(valid, bottom, 0.0)
+        ids = np.unique(self.clusters, return_inverse=True)[1].reshape(-1)
+        n_clusters = int(ids.max(initial=-1)) + 1
+        sums = np.zeros((3, n_clusters, len(top)))
+        for total, x in zip(sums, (top, bottom, valid), strict=True):
+            np.add.at(total, ids, x.T)
+        over = sums[1].sum(0)
+        value = np.divide(sums[0].sum(0), over, out=np.full(len(over), np.nan), where=over != 0)
+        value += 0.0  # no negative zeros
+        low, high = _intervals(value, sums[0], sums[1], level, n_resamples, seed)
+        missing = np.full(len(value), None, dtype=object)
+        missing[np.isnan(value)] = NO_GAP
+        missing[~np.isfinite(self.patched).reshape(len(value), -1).any(1)] = NO_ROW
+        return Summary(
+            kind,
+            value.reshape(shape),
+            low.reshape(shape),
+            high.reshape(shape),
+            (sums[2] > 0).sum(0).reshape(shape),
+            (~valid).sum(1).reshape(shape),
+            missing.reshape(shape),
+        )
+
+    def _terms(self, kind: str) -> tuple[Array, Array]:
+        """Return numerator and denominator [*axes example] whose sums' ratio is asked for; NaN: left out."""
+        change = self.change
+        if kind == "ratio of means":
+            return change, np.where(np.isfinite(change), self.gap, np.nan)
+        if kind == "mean of ratios":
+            change = self.per_example
+        return change, np.where(np.isfinite(change), 1.0, np.nan)
+
+    def estimate(self, kind: str | None = None, **labels: Label) -> Estimate:
+        """Return one cell's number with its interval. Raises `InputError` where it is missing, with the reason."""
+        cell = self.select(**labels)
+        if cell.axes:
+            open_axes = ", ".join(axis.name for axis in cell.axes)
+            raise InputError(f"name a label of every axis; open: {open_axes}")
+        found = cell.summary(kind)
+        if found.missing[()] is not None:
+            raise InputError(f"{self.what}: no value: {found.missing[()]}")
+        return Estimate(float(found.value), float(found.low), float(found.high), int(found.n))
+
+    def to_dataframe(self, kind: str | None = None, *, examples: bool = False) -> pd.DataFrame:
+        """Return one row per cell (or per cell and example), with a column for every axis.
+
+        Cells: effect, low, high, n, excluded, missing, inert. Examples: row of the batch, base, donor, patched.
+        """
+        import pandas as pd
+
+        names = [axis.name for axis in self.axes]
+        labels = [axis.labels for axis in self.axes]
+        if examples:
+            index = pd.MultiIndex.from_product([*labels, self.rows.tolist()], names=[*names, "row"])
+            table = pd.DataFrame(index=index).reset_index()
+            shape = self.patched.shape
+            table["base"] = np.broadcast_to(self.base, shape).ravel()
+            if self.donor is not None:
+                table["donor"] = np.broadcast_to(self.donor, shape).ravel()
+            table["patched"] = self.patched.ravel()
+            return table
+        found = self.summary(kind)
+        cells = pd.MultiIndex.from_product(labels, names=names) if names else pd.RangeIndex(1)
+        table = pd.DataFrame(index=cells).reset_index(drop=not names)
+        columns = {"effect": found.value, "low": found.low, "high": found.high, "n": found.n}
+        columns |= {"excluded": found.excluded, "missing": found.missing}
+        for name, values in columns.items():
+            table[name] = np.asarray(values).ravel()
+        table["inert"] = False if self.inert is None else self.inert.ravel()
+        return table
+
+    def figure(self, kind: str | None = None, **options: Any) -> Any:
+        """Return a grid of the effects: the last two axes as rows and columns, a panel per label of the others.
+
+        options go to `figures.patching.patching_grid` (`title`, …).
+        """
+        from mechint_arith.figures.patching import patching_grid
+
+        found = self.summary(kind)
+        axes = self.axes if len(self.axes) > 1 else (Axis("", ("",)), *self.axes)
+        values = found.value.reshape([len(axis.labels) for axis in axes])
+        panels = {
+            ", ".join(_panel_name(axis, label) for axis, label in labels): values[tuple(index)]
+            for index, labels in _cells(axes[:-2])
+        }
+        unit = f"change in {self.metric}" if found.kind == "change" else "normalised effect"
+        options = {"title": self.what, "unit": unit} | options
+        return patching_grid(panels, layers=axes[-2].labels, positions=axes[-1].labels, **options)
+
+
+def _cells(axes: tuple[Axis, ...]) -> list[tuple[list[int], list[tuple[Axis, Label]]]]:
+    """Return index and labels of every cell."""
+    return [
+        (list(index), [(axis, axis.labels[i]) for axis, i in zip(axes, index, strict=True)])
+        for index in np.ndindex(*(len(axis.labels) for axis in axes))
+    ]
+
+
+def _panel_name(axis: Axis, label: Label) -> str:
+    return f"{axis.name} {label}" if isinstance(label, int) else label
+
+
+def _intervals(
+    value: Array, top: Array, bottom: Array, level: float, n_resamples: int, seed: int
+) -> tuple[Array, Array]:
+    """Return basic bootstrap intervals of sum(top) / sum(bottom), [cell] each; top, bottom: [cluster cell]."""
+    ends = np.full((2, len(value)), np.nan)
+    if not len(top):
+        return ends[0], ends[1]
+    rng = np.random.default_rng(seed)
+    step = max(1, CHUNK // len(top))
+    drawn = []
+    for start in range(0, n_resamples, step):
+        weights = cluster_counts(len(top), min(step, n_resamples - start), rng).astype(float)
+        over = weights @ bottom
+        drawn.append(
+            np.divide(weights @ top, over, out=np.full(over.shape, np.nan), where=over != 0)
+        )
+    replicates = np.concatenate(drawn)
+    for i in np.flatnonzero(np.isfinite(value)):
+        finite = replicates[np.isfinite(replicates[:, i]), i]
+        if len(finite):
+            ends[:, i] = bootstrap_interval(value[i], finite, level=level)
+    return ends[0], ends[1]
+
+
+def clusters_of(batch: Batch) -> Array:
+    """Return which rows depend on one another: int64 [batch], one id per unordered number pair.
+
+    A batch that does not say its operands (factors `a` and `b`) has one cluster per row.
+    """
+    if "a" in batch.factors and "b" in batch.factors:
+        return unordered_pairs(batch.factors["a"], batch.factors["b"])
+    return np.arange(len(batch))

@@ -1,0 +1,301 @@
+"""Run many patches of one recorded run at once, within a memory budget, and leave the model as it was.
+
+A cell is a set of patches made together; a row is one example under one cell. Rows of several cells are stacked
+into one computation from the lowest patched layer on; a row whose patch changes nothing is not run at all, so its
+effect is exactly 0. A model that carries hooks of its own is run the slow way, one cell at a time and from the
+tokens on, so that those hooks see what they always see.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from jaxtyping import Float, Int
+from torch import Tensor
+
+from mechint_arith.errors import InputError
+from mechint_arith.interventions.site import ENTRIES, Located, hook_name, reads_of
+from mechint_arith.models.stages import Place, Record, Staged, stages_of
+from mechint_arith.models.transformer import Transformer
+from mechint_arith.tasks.batch import Batch
+
+BUDGET = 64 * 2**20
+"""Bytes of activations that stacked rows, or the recorded runs behind them, may hold at a time."""
+
+New = Callable[[Tensor], Tensor]
+"""Example numbers int [row] -> what shall stand at a site, shaped as `Located.take` gives it (or broadcast)."""
+Measure = Callable[[Tensor, Tensor], Tensor]
+"""Logits [row read vocab] and their example numbers int [row] -> one number per row."""
+
+
+@dataclass(frozen=True)
+class Patch:
+    """A place in the run that is changed, and what is put there."""
+
+    at: Located
+    new: New
+
+    @property
+    def place(self) -> Place:
+        return self.at.site.layer, self.at.site.hook
+
+
+Cell = tuple[Patch, ...]
+
+
+@contextmanager
+def undisturbed(model: Transformer, *, grad: bool = False) -> Iterator[None]:
+    """Run in evaluation mode, without gradients unless asked; every module's mode is restored."""
+    training = [module for module in model.modules() if module.training]
+    model.eval()
+    try:
+        with torch.set_grad_enabled(grad):
+            yield
+    finally:
+        for module in training:
+            module.training = True
+
+
+def has_hooks(model: Transformer) -> bool:
+    """Whether somebody's forward hooks sit on the model."""
+    return any(module._forward_hooks for module in model.modules())
+
+
+def example_bytes(staged: Staged) -> int:
+    """Return the bytes of one example's record, every stage kept."""
+    return sum(_stage_sizes(staged, layer) for layer in range(staged.config.n_layers))
+
+
+def _stage_sizes(staged: Staged, layer: int) -> int:
+    c = staged.config
+    n_pos = staged.reads[-1] + 1 if c.causal else c.n_ctx
+    queries = staged.blocks[layer].queries
+    n_query = n_pos if queries is None else len(queries)
+    heads = c.n_heads * c.d_head
+    floats = n_pos * (c.d_model + 2 * heads) + 2 * n_query * (heads + c.n_heads * n_pos)
+    floats += n_query * (5 * c.d_model + 2 * c.d_mlp[layer])
+    return floats * staged.model.unembed.W_U.element_size()
+
+
+def record(staged: Staged, tokens: Int[Tensor, "batch pos"]) -> Record:
+    """Record a run: stage by stage, or through the model's own hooks where it has some."""
+    if not has_hooks(staged.model):
+        return staged.record(tokens)
+    model: Any = staged.model
+    logits, cache = model.run_with_cache(tokens, return_cache_object=False)
+    values = {
+        (layer, stage): _cropped(staged, (layer, stage), cache[hook_name(stage, layer)])
+        for layer in range(staged.config.n_layers)
+        for stage in stages_of(staged.config, layer)
+    }
+    return Record(values, logits[:, list(staged.reads)])
+
+
+def _crop(staged: Staged, place: Place, value: Tensor) -> tuple[Any, ...]:
+    """Return the index of the part of a full activation that `Staged` computes."""
+    columns = staged.columns(place)
+    length = value.shape[-1] if place[1] in ENTRIES else value.shape[1]
+    n_pos = staged.reads[-1] + 1 if staged.config.causal else length
+    at: Any = slice(n_pos) if columns is None else columns
+    if place[1] in ENTRIES:
+        return slice(None), slice(None), at, slice(n_pos)
+    return slice(None), at
+
+
+def _cropped(staged: Staged, place: Place, value: Tensor) -> Tensor:
+    return value[_crop(staged, place, value)]
+
+
+MakeCells = Callable[[slice, Record, Sequence[Record]], Sequence[Cell]]
+"""Some rows of the batches, the base run on them and the donor runs -> the cells to run."""
+
+
+@dataclass(frozen=True)
+class Measured:
+    """A metric with and without interventions."""
+
+    patched: Float[Tensor, "cell batch"]
+    """float64; NaN where a row lacks a cell's positions."""
+    base: Float[Tensor, " batch"]
+    donors: tuple[Float[Tensor, " batch"], ...]
+    """The metric of each donor run itself."""
+
+
+def run_patched(
+    model: Transformer,
+    base: Batch,
+    donors: Sequence[Batch],
+    make_cells: MakeCells,
+    measure: Measure,
+    *,
+    budget: int = BUDGET,
+) -> Measured:
+    """Record base and donor runs, then run every cell on the base, as many examples at a time as the budget allows.
+
+    measure: takes example numbers of the whole batch.
+    """
+    staged = Staged(model, reads_of(base))
+    step = max(1, budget // ((1 + len(donors)) * example_bytes(staged)))
+    found: list[tuple[Tensor, ...]] = []
+    with undisturbed(model):
+        for start in range(0, len(base), step):
+            rows = slice(start, start + step)
+            tokens = torch.from_numpy(base.tokens[rows])
+            run = record(staged, tokens)
+            others = [record(staged, torch.from_numpy(donor.tokens[rows])) for donor in donors]
+
+            def shifted(logits: Tensor, examples: Tensor, start: int = start) -> Tensor:
+                return measure(logits, examples + start)
+
+            every = torch.arange(len(tokens))
+            cells = make_cells(rows, run, others)
+            patched = run_cells(staged, run, tokens, cells, shifted, budget=budget)
+            found.append((patched, *(shifted(r.logits, every).double() for r in (run, *others))))
+    parts = [torch.cat(column, -1) for column in zip(*found, strict=True)]
+    return Measured(parts[0], parts[1], tuple(parts[2:]))
+
+
+def run_cells(
+    staged: Staged,
+    base: Record,
+    tokens: Int[Tensor, "batch pos"],
+    cells: Sequence[Cell],
+    measure: Measure,
+    *,
+    budget: int = BUDGET,
+) -> Float[Tensor, "cell batch"]:
+    """Return the measure of every example under every cell, float64; unchanged rows have the base run's.
+
+    base: the recorded run of `tokens`, every stage kept. Rows that lack a cell's positions are NaN.
+    """
+    examples = torch.arange(len(tokens))
+    unpatched = measure(base.logits, examples).double()
+    result = unpatched.repeat(len(cells), 1)
+    for i, cell in enumerate(cells):
+        for patch in cell:
+            result[i, ~patch.at.present] = torch.nan
+    one_by_one = has_hooks(staged.model)
+    for group in _groups(cells):
+        rows = [_changed(staged, base, cells[i]) for i in group]
+        if one_by_one:
+            for i, changed in zip(group, rows, strict=True):
+                if len(changed):
+                    logits = _hooked(staged, tokens[changed], cells[i], changed)
+                    result[i, changed] = measure(logits, changed).double()
+            continue
+        lowest = min(layer for patch in cells[group[0]] for layer, _ in [patch.place])
+        sizes = [_stage_sizes(staged, i) for i in range(lowest, staged.config.n_layers)]
+        step = max(1, budget // max(sizes))
+        for chunk in _chunks(group, rows, step):
+            examples = torch.cat([part for _, part in chunk])
+            edits = _edits(staged, cells, chunk)
+            logits = staged.rerun(base, examples, edits, moved=_moved(cells, chunk))
+            values, start = measure(logits, examples).double(), 0
+            for i, part in chunk:
+                result[i, part] = values[start : start + len(part)]
+                start += len(part)
+    return result
+
+
+def _groups(cells: Sequence[Cell]) -> list[list[int]]:
+    """Return the numbers of cells that patch the same stages, together."""
+    groups: dict[tuple[Place, ...], list[int]] = {}
+    for i, cell in enumerate(cells):
+        groups.setdefault(tuple(sorted({patch.place for patch in cell})), []).append(i)
+    return list(groups.values())
+
+
+def _changed(staged: Staged, base: Record, cell: Cell) -> Int[Tensor, " row"]:
+    """Return the examples in which a cell would change something."""
+    changed = torch.zeros(len(base.logits), dtype=torch.bool)
+    present = torch.ones_like(changed)
+    every = torch.arange(len(changed))
+    for patch in cell:
+        old = patch.at.take(base.values[patch.place], every, staged.columns(patch.place))
+        new = patch.new(every)
+        if new.shape[1:] != old.shape[1:] and torch.broadcast_shapes(new.shape, old.shape) != (
+            old.shape
+        ):
+            raise InputError(
+                f"site {patch.at.site}: a value of shape {list(new.shape)} does not fit"
+                f" {list(old.shape)}"
+            )
+        changed |= patch.at.changes(old, new)
+        present &= patch.at.present
+    return torch.nonzero(changed & present)[:, 0]
+
+
+def _chunks(
+    group: Sequence[int], rows: Sequence[Tensor], step: int
+) -> Iterator[list[tuple[int, Tensor]]]:
+    """Yield stacks of (cell, examples) with at most `step` rows in all."""
+    chunk: list[tuple[int, Tensor]] = []
+    room = step
+    for i, examples in zip(group, rows, strict=True):
+        while len(examples):
+            part, examples = examples[:room], examples[room:]
+            chunk.append((i, part))
+            room -= len(part)
+            if not room:
+                yield chunk
+                chunk, room = [], step
+    if chunk:
+        yield chunk
+
+
+def _edits(
+    staged: Staged, cells: Sequence[Cell], chunk: list[tuple[int, Tensor]]
+) -> Mapping[Place, Callable[[Tensor], Tensor]]:
+    """Return, for each patched stage, the function that writes every cell's values into its own rows."""
+
+    def edit(place: Place) -> Callable[[Tensor], Tensor]:
+        def write(value: Tensor) -> Tensor:
+            start = 0
+            for i, examples in chunk:
+                part = value[start : start + len(examples)]
+                for patch in cells[i]:
+                    if patch.place == place:
+                        patch.at.put(part, examples, staged.columns(place), patch.new(examples))
+                start += len(examples)
+            return value
+
+        return write
+
+    return {place: edit(place) for place in {patch.place for patch in cells[chunk[0][0]]}}
+
+
+def _moved(cells: Sequence[Cell], chunk: list[tuple[int, Tensor]]) -> Tensor | None:
+    """Return the positions [row n] at which stacked rows move the residual stream, if that is all they do."""
+    moved = []
+    for i, examples in chunk:
+        cell = cells[i]
+        at = cell[0].at.at(examples)
+        if len(cell) > 1 or cell[0].place[1] != "resid_pre" or at is None:
+            return None
+        moved.append(at)
+    return torch.cat(moved) if len({at.shape[1] for at in moved}) == 1 else None
+
+
+def _hooked(
+    staged: Staged, tokens: Int[Tensor, "row pos"], cell: Cell, examples: Int[Tensor, " row"]
+) -> Float[Tensor, "row read vocab"]:
+    """Return the logits under one cell by running the whole model with hooks."""
+
+    def writer(patch: Patch) -> Callable[..., Tensor]:
+        def write(value: Tensor, hook: Any) -> Tensor:
+            value, crop = value.clone(), _crop(staged, patch.place, value)
+            part = value[crop]
+            value[crop] = patch.at.put(
+                part, examples, staged.columns(patch.place), patch.new(examples)
+            )
+            return value
+
+        return write
+
+    hooks = [(patch.at.site.hook_name, writer(patch)) for patch in cell]
+    model: Any = staged.model
+    return model.run_with_hooks(tokens, fwd_hooks=hooks)[:, list(staged.reads)]

@@ -1,0 +1,322 @@
+"""The plain forward pass as named stages, each recomputed from the stages it reads, where it matters.
+
+The same function as `transformer`, written a second time for interventions: change one stage of a recorded run
+and only what depends on it is computed again, for any number of changed copies at once. The last layer is
+computed at the read positions alone, and causal models never look beyond the last of them. No hook fires here;
+the hooked model is the oracle. What to change, and what the change means, is said in `interventions`.
+
+Stages carry TransformerLens' hook names. [row] counts changed copies, [query] the positions at which a layer's
+output is wanted, [read] those whose logits are.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+
+import torch
+from jaxtyping import Float, Int
+from torch import Tensor
+
+from mechint_arith.models.config import ModelConfig
+from mechint_arith.models.transformer import Block, Transformer, rotated
+
+ATTENTION = ("resid_pre", "q", "k", "v", "attn_scores", "pattern", "z", "attn_out", "resid_mid")
+MLP = ("mlp_in", "pre", "post", "mlp_out")
+STAGES = (*ATTENTION, *MLP, "resid_post")
+"""From bottom to top. Residual stages and outputs are [row pos d_model], q, k, v and z [row pos head d_head],
+attn_scores and pattern [row head query key], pre and post [row pos neuron]."""
+QKV = ("q", "k", "v")
+KEY_SIDE = ("resid_pre", "k", "v")
+"""Stages that a layer needs at every position; it needs the others only where its output is wanted."""
+
+Place = tuple[int, str]
+"""Layer and stage."""
+Edit = Callable[[Tensor], Tensor]
+"""A stage's value for some rows -> what it shall be; may change its argument."""
+
+
+def stages_of(config: ModelConfig, layer: int) -> tuple[str, ...]:
+    """Return the stages a layer has: none of an MLP's where it has no MLP, no q and k without content scores."""
+    without = set() if config.d_mlp[layer] else set(MLP)
+    if not config.attn_content:
+        without |= {"q", "k"}
+    return tuple(stage for stage in STAGES if stage not in without)
+
+
+@dataclass(frozen=True)
+class Record:
+    """One run, kept stage by stage."""
+
+    values: Mapping[Place, Tensor]
+    """Value of each stage that was kept."""
+    logits: Float[Tensor, "batch read vocab"]
+
+
+@dataclass(frozen=True)
+class StagedBlock:
+    """One layer, stage by stage."""
+
+    block: Block
+    queries: Int[Tensor, " query"] | None
+    """Positions at which its output is wanted; None: all."""
+
+    @property
+    def config(self) -> ModelConfig:
+        return self.block.attn.config
+
+    def reads(self, stage: str, *, straight: bool = False) -> tuple[str, ...]:
+        """Return the stages that one is computed from.
+
+        `straight`: scores and z are taken from the residual stream, without making keys and values of it.
+        """
+        content = self.config.attn_content
+        keys, values = ("resid_pre", "resid_pre") if straight else ("k", "v")
+        return {
+            "resid_pre": (),
+            "q": ("resid_pre",),
+            "k": () if straight else ("resid_pre",),
+            "v": () if straight else ("resid_pre",),
+            "attn_scores": ("q", keys) if content else (),
+            "pattern": ("attn_scores",),
+            "z": ("pattern", values),
+            "attn_out": ("z",),
+            "resid_mid": ("resid_pre", "attn_out"),
+            "mlp_in": ("resid_mid",),
+            "pre": ("mlp_in",),
+            "post": ("pre",),
+            "mlp_out": ("post",),
+            "resid_post": ("resid_mid",) if self.block.mlp is None else ("resid_mid", "mlp_out"),
+        }[stage]
+
+    def compute(self, stage: str, *inputs: Tensor) -> Tensor:
+        """Return a stage from what `reads` lists."""
+        attn, mlp = self.block.attn, self.block.mlp
+        match stage:
+            case "q":
+                return self._project(self._at_queries(inputs[0]), "Q")
+            case "k" | "v":
+                return self._project(inputs[0], stage.upper())
+            case "attn_scores":
+                return self._scores(*inputs)
+            case "pattern":
+                return self._pattern(inputs[0])
+            case "z":
+                return self._mixed(*inputs)
+            case "attn_out":
+                out = inputs[0].flatten(2) @ attn.W_O.flatten(0, 1)
+                return out + attn.b_O if self.config.attn_bias else out
+            case "resid_mid":
+                return self._at_queries(inputs[0]) + inputs[1]
+            case "resid_post" if len(inputs) == 2:
+                return inputs[0] + inputs[1]
+            case "mlp_in":
+                return inputs[0].clone()
+            case "resid_post":
+                return inputs[0]
+        assert mlp is not None
+        match stage:
+            case "pre":
+                pre = self.block.read(inputs[0]) @ mlp.W_in
+                return pre + mlp.b_in if mlp.bias else pre
+            case "post":
+                return mlp.act(inputs[0])
+        out = inputs[0] @ mlp.W_out
+        return out + mlp.b_out if mlp.bias else out
+
+    def _at_queries(self, x: Float[Tensor, "row pos d"]) -> Float[Tensor, "row query d"]:
+        return x if self.queries is None else x[:, self.queries]
+
+    def _project(self, x: Float[Tensor, "row pos d_model"], which: str) -> Tensor:
+        weight = getattr(self.block.attn, f"W_{which}")
+        out = self.block.read(x) @ weight.transpose(0, 1).flatten(1)
+        out = out.unflatten(2, weight.shape[::2])
+        return out + getattr(self.block.attn, f"b_{which}") if self.config.attn_bias else out
+
+    def _scores(self, query: Tensor | None = None, key: Tensor | None = None) -> Tensor:
+        """Return scores [row head query key]; `key`: keys [row pos head d_head] or residuals [row pos d_model]."""
+        c, attn = self.config, self.block.attn
+        assert query is not None
+        assert key is not None
+        if key.ndim == 3:
+            # (q W_K^T) x: with few queries this is much cheaper than a key for every position.
+            moved = query.transpose(1, 2) @ attn.W_K.mT
+            scores = moved @ self.block.read(key).mT[:, None]
+            if c.attn_bias:
+                scores = scores + (query * attn.b_K).sum(-1).mT[..., None]
+        else:
+            if c.positions == "rotary":
+                query, key = rotated(query), rotated(key)
+            scores = query.transpose(1, 2) @ key.permute(0, 2, 3, 1)
+        return self.placed(scores * c.d_head**-0.5)
+
+    def placed(self, scores: Float[Tensor, "row head query key"]) -> Tensor:
+        """Add the bias of relative positions and hide the future."""
+        c, n_pos = self.config, scores.shape[-1]
+        if c.positions == "relative":
+            place = torch.arange(n_pos, device=scores.device)
+            offset = self._place(n_pos)[:, None] - place + c.n_ctx - 1
+            scores = scores + c.relative_scale * self.block.attn.rel_bias[:, offset]
+        elif not c.attn_content:
+            bias = self.block.attn.place_bias[:, self._place(n_pos), :n_pos]
+            scores = scores + c.relative_scale * bias
+        return scores.masked_fill(self._future(n_pos), -torch.inf) if c.causal else scores
+
+    def _place(self, n_pos: int) -> Int[Tensor, " query"]:
+        if self.queries is not None:
+            return self.queries
+        return torch.arange(n_pos, device=self.block.attn.W_V.device)
+
+    def _future(self, n_pos: int) -> Tensor:
+        place = self._place(n_pos)
+        return torch.arange(n_pos, device=place.device) > place[:, None]
+
+    def _pattern(self, scores: Float[Tensor, "row head query key"]) -> Tensor:
+        c = self.config
+        if c.attn_sink:
+            sink = self.block.attn.sink[:, None, None].expand(*scores.shape[:3], 1)
+            softmax = torch.cat([scores, sink], 3).softmax(-1)[..., :-1]
+        else:
+            softmax = scores.softmax(-1)
+        if c.attn_mix == 1:
+            return softmax
+        mixed = c.attn_mix * softmax + (1 - c.attn_mix)
+        return mixed.masked_fill(self._future(scores.shape[-1]), 0) if c.causal else mixed
+
+    def _mixed(self, pattern: Float[Tensor, "row head query key"], value: Tensor) -> Tensor:
+        """Return z [row query head d_head]; `value`: values [row pos head d_head] or residuals [row pos d_model]."""
+        attn = self.block.attn
+        if value.ndim == 4:
+            return (pattern @ value.transpose(1, 2)).transpose(1, 2)
+        z = (pattern @ self.block.read(value)[:, None] @ attn.W_V).transpose(1, 2)
+        if self.config.attn_bias:
+            z = z + pattern.sum(-1).mT[..., None] * attn.b_V
+        return z
+
+
+@dataclass(frozen=True)
+class Staged:
+    """A model, ready to be run and rerun stage by stage."""
+
+    model: Transformer
+    reads: tuple[int, ...]
+    """Positions whose logits are wanted, ascending."""
+
+    @property
+    def config(self) -> ModelConfig:
+        return self.model.config
+
+    @cached_property
+    def blocks(self) -> tuple[StagedBlock, ...]:
+        """One per layer; rotary queries are rotated by their place, so there the last layer stays whole."""
+        last = self.config.n_layers - 1
+        device = self.model.unembed.W_U.device
+        rotary = self.config.positions == "rotary"
+        some = None if rotary else torch.tensor(self.reads, device=device)
+        return tuple(
+            StagedBlock(block, some if i == last else None)  # type: ignore[arg-type]
+            for i, block in enumerate(self.model.blocks)
+        )
+
+    def columns(self, place: Place) -> Int[Tensor, " column"] | None:
+        """Return which positions a stage has along its position (or query) axis; None: all, in order."""
+        layer, stage = place
+        return None if stage in KEY_SIDE else self.blocks[layer].queries
+
+    def record(
+        self, tokens: Int[Tensor, "batch pos"], keep: Collection[Place] | None = None
+    ) -> Record:
+        """Run the model on token ids and keep some stages (all by default).
+
+        Under grad mode the logits can be differentiated by every stage kept.
+        """
+        if self.config.causal:
+            tokens = tokens[:, : self.reads[-1] + 1]
+        x = self.model(tokens, stop_at_layer=0)
+        if torch.is_grad_enabled():
+            x = x.detach().requires_grad_()
+        kept: dict[Place, Tensor] = {}
+        for layer, block in enumerate(self.blocks):
+            values = {"resid_pre": x}
+            for stage in stages_of(self.config, layer)[1:]:
+                if stage == "attn_scores" and not self.config.attn_content:
+                    values[stage] = self._content_free(layer, x)
+                else:
+                    inputs = [values[name] for name in block.reads(stage)]
+                    values[stage] = block.compute(stage, *inputs)
+            x = values["resid_post"]
+            kept |= {
+                (layer, stage): value
+                for stage, value in values.items()
+                if keep is None or (layer, stage) in keep
+            }
+        return Record(kept, self._logits(x))
+
+    def rerun(
+        self,
+        record: Record,
+        rows: Int[Tensor, " row"],
+        edits: Mapping[Place, Edit],
+        *,
+        moved: Int[Tensor, "row n"] | None = None,
+    ) -> Float[Tensor, "row read vocab"]:
+        """Return the logits of recorded examples `rows` with some stages edited.
+
+        An edit sees the stage as the edits below it left it, and everything above follows from what it returns.
+        moved: where the lowest edit moves a residual stream, if it is one and these positions are all: only
+        there are queries, keys and values of that layer computed again.
+        """
+        x: Tensor | None = None
+        for layer in range(min(layer for layer, _ in edits), self.config.n_layers):
+            mine = {stage: edit for (at, stage), edit in edits.items() if at == layer}
+            x = self._through(layer, record, rows, x, mine, moved)
+            moved = None
+        assert x is not None
+        return self._logits(x)
+
+    def _through(
+        self,
+        layer: int,
+        record: Record,
+        rows: Int[Tensor, " row"],
+        x: Tensor | None,
+        edits: Mapping[str, Edit],
+        moved_at: Int[Tensor, "row n"] | None,
+    ) -> Tensor:
+        """Return the residual stream after one layer; x: before it, None where it is as recorded."""
+        block = self.blocks[layer]
+        moved = x is not None or "resid_pre" in edits
+        straight = moved and block.queries is not None and not edits.keys() & {"k", "v"}
+        changed: dict[str, Tensor] = {} if x is None else {"resid_pre": x}
+
+        def value(stage: str) -> Tensor:
+            return changed[stage] if stage in changed else record.values[layer, stage][rows]
+
+        for stage in stages_of(self.config, layer):
+            inputs = block.reads(stage, straight=straight)
+            if stage in QKV and inputs and moved_at is not None and block.queries is None:
+                some = (torch.arange(len(rows), device=rows.device)[:, None], moved_at)
+                changed[stage] = value(stage)
+                changed[stage][some] = block.compute(stage, value("resid_pre")[some])
+            elif any(name in changed for name in inputs):
+                changed[stage] = block.compute(stage, *map(value, inputs))
+            if stage in edits:
+                changed[stage] = edits[stage](value(stage))
+        return value("resid_post")
+
+    def _content_free(self, layer: int, x: Tensor) -> Tensor:
+        """Return scores that come from positions alone, [row head query key]."""
+        block = self.blocks[layer]
+        n_query = x.shape[1] if block.queries is None else len(block.queries)
+        return block.placed(x.new_zeros(len(x), self.config.n_heads, n_query, x.shape[1]))
+
+    def _logits(self, x: Float[Tensor, "row query d_model"]) -> Float[Tensor, "row read vocab"]:
+        if self.blocks[-1].queries is None:
+            x = x[:, list(self.reads)]
+        return self.model.unembed(self.model.read(x))
+
+
+def staged(model: Transformer, reads: Sequence[int]) -> Staged:
+    """Return a model stage by stage, for the logits at some positions."""
+    return Staged(model, tuple(sorted(reads)))
