@@ -26,15 +26,23 @@ Seed = Annotated[int, typer.Option(help="Seed of the evaluation prompts and of t
 Threads = Annotated[int, typer.Option(help="CPU threads; 0: torch's default.")]
 TaskName = Annotated[
     str | None,
-    typer.Option("--task", help="assign-add or modular, for a file that does not say.", rich_help_panel=OUTSIDE),
+    typer.Option(
+        "--task",
+        help="assign-add or modular, for a file that does not say.",
+        rich_help_panel=OUTSIDE,
+    ),
 ]
 P = Annotated[
-    int | None, typer.Option("--p", help="Modulus; by default read off the shapes.", rich_help_panel=OUTSIDE)
+    int | None,
+    typer.Option("--p", help="Modulus; by default read off the shapes.", rich_help_panel=OUTSIDE),
 ]
 TrainShare = Annotated[
-    float | None, typer.Option(help="Share of pairs seen in training (0.7).", rich_help_panel=OUTSIDE)
+    float | None,
+    typer.Option(help="Share of pairs seen in training (0.7).", rich_help_panel=OUTSIDE),
 ]
-SplitSeed = Annotated[int | None, typer.Option(help="Seed of the split (42).", rich_help_panel=OUTSIDE)]
+SplitSeed = Annotated[
+    int | None, typer.Option(help="Seed of the split (42).", rich_help_panel=OUTSIDE)
+]
 NeverLeft = Annotated[
     int | None,
     typer.Option(help="How many last variables never stand left (2).", rich_help_panel=OUTSIDE),
@@ -42,6 +50,36 @@ NeverLeft = Annotated[
 NeverRight = Annotated[
     int | None,
     typer.Option(help="How many first variables never stand right (2).", rich_help_panel=OUTSIDE),
+]
+
+Op = Annotated[
+    str | None,
+    typer.Option(
+        help="Operation of a modular model: add, sub, mul or div.", rich_help_panel=OUTSIDE
+    ),
+]
+Equals = Annotated[
+    bool | None,
+    typer.Option(
+        "--equals/--no-equals",
+        help="Whether a modular model's sequences end in =.",
+        rich_help_panel=OUTSIDE,
+    ),
+]
+Layout = Annotated[
+    str | None,
+    typer.Option(help="transformer-lens, transposed or attention-mix.", rich_help_panel=OUTSIDE),
+]
+Config = Annotated[
+    Path | None,
+    typer.Option(
+        help="JSON of an outside file; by default the one of the same name beside it.",
+        rich_help_panel=OUTSIDE,
+    ),
+]
+AttnCoeff = Annotated[
+    float | None,
+    typer.Option(help="c of an attention mix c softmax + (1 - c).", rich_help_panel=OUTSIDE),
 ]
 
 

@@ -104,6 +104,10 @@ def _find_state_dict(loaded: Any, path: str | os.PathLike[str]) -> dict[str, Ten
     if len(models) == 1:
         return models[0][1]
     if not models:
+        for _, tensors in found:
+            if sum(t.ndim >= 2 for t in tensors.values()) >= 2:
+                names = ", ".join(list(tensors)[:6])
+                raise InputError(f"{path} is a model without attention ({names}): none is read")
         keys = ", ".join(map(str, loaded)) if isinstance(loaded, Mapping) else type(loaded).__name__
         raise InputError(f"{path} holds no model, only: {keys[:200]}")
     for wanted in ("model", "state_dict", "model_state_dict"):

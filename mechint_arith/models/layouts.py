@@ -1,7 +1,6 @@
 """From a state dict's names and shapes to a configuration and weights under our names.
 
-Which task the tokens belong to is decided in `load`. Layouts: `transformer-lens` (HookedTransformer names of
-any version).
+Which way round the tensors stand is found in `foreign_layout`, which task they belong to in `foreign_task`.
 """
 
 from __future__ import annotations
@@ -9,12 +8,14 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from typing import Any
 
 import torch
 from torch import Tensor
 
 from mechint_arith.errors import InputError
 from mechint_arith.models.config import ModelConfig, parameter_shapes
+from mechint_arith.models.foreign_layout import LENS, require_transformer
 
 BUFFERS = re.compile(r".*\.attn\.(mask|IGNORE)|x_embed|y_embed")
 """Entries that take no part in the forward pass: causal masks, their filler, copies of embeddings."""
@@ -32,7 +33,9 @@ class Loaded:
     ignored: tuple[str, ...]
     """Entries that take no part in the forward pass."""
     dropped: tuple[str, ...] = field(default_factory=tuple)
-    """All-zero MLPs and biases that were left out."""
+    """All-zero MLPs and biases, and logits of tokens that are no answers, that were left out."""
+    told: str = ""
+    """What the layout was told from."""
 
 
 def as_float(tensors: Mapping[str, Tensor], where: str) -> tuple[dict[str, Tensor], str]:
@@ -48,22 +51,14 @@ def as_float(tensors: Mapping[str, Tensor], where: str) -> tuple[dict[str, Tenso
 def from_transformer_lens(tensors: Mapping[str, Tensor], where: str) -> Loaded:
     """Read a HookedTransformer state dict; sizes come from shapes, zero MLPs and biases are dropped.
 
-    Raises `InputError` naming every missing, unknown or misshapen entry, and for LayerNorm models.
+    Raises `InputError` for LayerNorm models; missing, unknown or misshapen entries are for the caller to check.
     """
+    require_transformer(tensors, where)
     ignored = tuple(sorted(k for k in tensors if BUFFERS.fullmatch(k)))
     weights, dtype = as_float({k: t for k, t in tensors.items() if k not in ignored}, where)
     if norm := [k for k in weights if re.search(r"(^|\.)ln(1|2|_final)\.", k)]:
         raise InputError(f"{where} has LayerNorm ({norm[0]}): only models without it are read")
     blocks = [int(m[1]) for k in weights if (m := re.match(r"blocks\.(\d+)\.", k))]
-    needed = ("embed.W_E", "pos_embed.W_pos", "blocks.0.attn.W_Q", "unembed.W_U")
-    if missing := [k for k in needed if k not in weights]:
-        raise InputError(f"{where}: missing {', '.join(missing)} of a HookedTransformer state dict")
-    ranks = {"embed.W_E": 2, "pos_embed.W_pos": 2, "blocks.0.attn.W_Q": 3, "unembed.W_U": 2}
-    for name, rank in ranks.items():
-        if weights[name].ndim != rank:
-            raise InputError(
-                f"{where}: {name} has shape {list(weights[name].shape)}, expected {rank} axes"
-            )
     n_layers = max(blocks) + 1
     dropped = []
 
@@ -85,7 +80,7 @@ def from_transformer_lens(tensors: Mapping[str, Tensor], where: str) -> Loaded:
         "mlp_bias": [k for k in weights if re.search(r"\.mlp\.b_", k)],
         "unembed_bias": [k for k in weights if k == "unembed.b_U"],
     }
-    present = {}
+    present: dict[str, Any] = {}
     for option, names in biases.items():
         present[option] = any(bool(weights[k].any()) or not _finite(weights[k]) for k in names)
         if names and not present[option]:
@@ -107,7 +102,7 @@ def from_transformer_lens(tensors: Mapping[str, Tensor], where: str) -> Loaded:
     order = [k for k in parameter_shapes(config) if k in weights]
     extra = [k for k in weights if k not in order]
     weights = {k: weights[k] for k in [*order, *extra]}
-    return Loaded(config, weights, "transformer-lens", dtype, ignored, tuple(dropped))
+    return Loaded(config, weights, LENS, dtype, ignored, tuple(dropped))
 
 
 def _finite(t: Tensor) -> bool:

@@ -3,28 +3,22 @@
 from __future__ import annotations
 
 import os
-from dataclasses import dataclass
-from typing import Any
+from collections.abc import Mapping
+from dataclasses import replace
+from pathlib import Path
+
+from torch import Tensor
 
 from mechint_arith.errors import InputError
 from mechint_arith.models import checkpoint as own
 from mechint_arith.models.checkpoint import Checkpoint, check_fit, check_weights
 from mechint_arith.models.files import describe, read_tensors
+from mechint_arith.models.foreign_json import Stated, beside, read_stated
+from mechint_arith.models.foreign_layout import LENS, MIX, TRANSPOSED, detect, to_lens
+from mechint_arith.models.foreign_task import Hints, guess_task
 from mechint_arith.models.layouts import Loaded, from_transformer_lens
-from mechint_arith.tasks import Task
-from mechint_arith.tasks.assign_add import AssignAdd
 
-
-@dataclass(frozen=True)
-class Hints:
-    """What a file without a configuration does not say; None: take it from the shapes or the defaults."""
-
-    task: str | None = None
-    p: int | None = None
-    train_share: float | None = None
-    split_seed: int | None = None
-    never_left: int | None = None
-    never_right: int | None = None
+__all__ = ["Hints", "load_checkpoint"]
 
 
 def load_checkpoint(path: str | os.PathLike[str], hints: Hints | None = None) -> Checkpoint:
@@ -35,46 +29,59 @@ def load_checkpoint(path: str | os.PathLike[str], hints: Hints | None = None) ->
     hints = hints or Hints()
     if describe(path) == "safetensors" and own.read_header(path) is not None:
         return own.read(path)
-    loaded = from_transformer_lens(read_tensors(path), str(path))
+    tensors = read_tensors(path)
+    config = hints.config or beside(Path(path))
+    stated = Stated() if config is None else read_stated(config)
+    loaded = read_layout(tensors, hints, stated, str(path))
     check_weights(loaded.weights, loaded.config, str(path))
-    task, assumed = guess_task(loaded, hints, str(path))
+    task, loaded, assumed = guess_task(loaded, hints, stated, str(path))
     try:
         check_fit(loaded.config, task)
     except InputError as error:
         raise InputError(f"{path}: {error}") from error
     source = {
         "layout": loaded.layout,
+        "told": loaded.told,
         "dtype": loaded.dtype,
         "ignored": list(loaded.ignored),
         "dropped": list(loaded.dropped),
+        "config": stated.file,
         "assumed": assumed,
+        "split_known": hints.split_seed is not None,
     }
     return Checkpoint(loaded.config, loaded.weights, task, meta={"source": source})
 
 
-def guess_task(loaded: Loaded, hints: Hints, where: str) -> tuple[Task, dict[str, Any]]:
-    """Return the task of an outside file and what had to be assumed about it."""
-    c = loaded.config
-    if hints.task not in (None, "assign-add"):
-        raise InputError(f"{where}: --task {hints.task} files of this layout are not read yet")
-    p = hints.p if hints.p is not None else c.d_vocab_out
-    if p != c.d_vocab_out:
-        raise InputError(f"{where}: --p {p} was given, but the model has {c.d_vocab_out} answers")
-    n_vars = c.d_vocab - p - 3
-    if n_vars < 2:
+def read_layout(tensors: Mapping[str, Tensor], hints: Hints, stated: Stated, where: str) -> Loaded:
+    """Return the model in a file's tensors, whichever way round they stand.
+
+    Raises `InputError` where the layout stays open, a mix lacks its coefficient, or the JSON is of another model.
+    """
+    mix = hints.attn_coeff if hints.attn_coeff is not None else stated.attn_coeff
+    layout, told = detect(tensors, where, forced=hints.layout, mixed=mix is not None)
+    if layout != MIX and hints.attn_coeff is not None:
         raise InputError(
-            f"{where}: {c.d_vocab} token ids and {p} answers leave {n_vars} variables, so this is"
-            " no assign-and-add model; say what it is with --task"
+            f"{where} has the layout {layout}: --attn-coeff belongs to {MIX} files only"
         )
-    options = {
-        name: getattr(hints, name)
-        for name in ("train_share", "split_seed", "never_left", "never_right")
-        if getattr(hints, name) is not None
-    }
-    task = AssignAdd(p=p, n_vars=n_vars, length=c.n_ctx, **options)
-    assumed = {
-        name: getattr(task, name)
-        for name in ("split_seed", "train_share", "never_left", "never_right")
-        if name not in options
-    }
-    return task, assumed
+    if layout == TRANSPOSED and stated.attn_coeff is not None:
+        raise InputError(
+            f"{stated.file} gives an attention coefficient, so {where} is of the {MIX} family: leave --layout"
+        )
+    if layout == MIX and mix is None:
+        raise InputError(
+            f"{where} is a model of the attention-mix family without its JSON, and its accuracy cannot tell"
+            " the coefficient: give --config JSON or --attn-coeff"
+        )
+    loaded = from_transformer_lens(tensors if layout == LENS else to_lens(tensors), where)
+    config = loaded.config
+    for name, size in (stated.sizes or {}).items():
+        if size != getattr(config, name):
+            raise InputError(
+                f"{stated.file} says {name} = {size}, but {where} has {getattr(config, name)}:"
+                " it belongs to another model"
+            )
+    if layout == MIX and mix is not None:
+        config = replace(config, causal=False, attn_mix=mix)
+    if stated.act_fn is not None:
+        config = replace(config, act_fn=stated.act_fn)
+    return replace(loaded, config=config, layout=layout, told=told)
