@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 Array = np.ndarray
 Label = str | int
 
-KINDS = ("ratio of means", "mean of ratios", "change")
+KINDS = ("ratio of means", "mean of ratios", "change", "level")
 NO_GAP = "base and donor run have the same metric, so there is no scale"
 NO_ROW = "no row has this place"
 
@@ -64,7 +64,7 @@ class Summary:
     kind: str
     """One of `KINDS`."""
     value: Array
-    """float64 [*axes]; NaN where it is missing. Unit: share of the gap, or for `change` the metric's."""
+    """float64 [*axes]; NaN where it is missing. Unit: share of the gap; for `change` and `level` the metric's."""
     low: Array
     """float64 [*axes]: lower end of the interval."""
     high: Array
@@ -168,8 +168,10 @@ class Effects:
     ) -> Summary:
         """Return one number per cell with its interval.
 
-        kind: `ratio of means` (the default where there is a donor run), `mean of ratios`, or `change` (mean
-        change in the metric's unit). Each is a ratio of sums over examples, so one bootstrap serves all three.
+        kind: `ratio of means` (the default where there is a donor run), `mean of ratios`, `change` (mean change in
+        the metric's unit) or `level` (mean of the metric itself under the intervention). Each is a ratio of sums
+        over examples, so one bootstrap serves them all: basic intervals, bias-corrected ones (which stay within
+        the metric's range) for a level.
         """
         kind = kind or ("change" if self.donor is None else KINDS[0])
         if kind not in KINDS:
@@ -187,7 +189,8 @@ class Effects:
         over = sums[1].sum(0)
         value = np.divide(sums[0].sum(0), over, out=np.full(len(over), np.nan), where=over != 0)
         value += 0.0  # no negative zeros
-        low, high = _intervals(value, sums[0], sums[1], level, n_resamples, seed)
+        interval = "bc" if kind == "level" else "basic"
+        low, high = _intervals(value, sums[0], sums[1], level, n_resamples, seed, interval)
         missing = np.full(len(value), None, dtype=object)
         missing[np.isnan(value)] = NO_GAP
         missing[~np.isfinite(self.patched).reshape(len(value), -1).any(1)] = NO_ROW
@@ -208,6 +211,8 @@ class Effects:
             return change, np.where(np.isfinite(change), self.gap, np.nan)
         if kind == "mean of ratios":
             change = self.per_example
+        elif kind == "level":
+            change = self.patched
         return change, np.where(np.isfinite(change), 1.0, np.nan)
 
     def estimate(self, kind: str | None = None, **labels: Label) -> Estimate:
@@ -252,28 +257,35 @@ class Effects:
     def figure(self, kind: str | None = None, **options: Any) -> Any:
         """Return a grid of the effects: the last two axes as rows and columns, a panel per label of the others.
 
-        options go to `figures.patching.patching_grid` (`title`, …).
+        options go to `figures.heatmap.patching_grid` (`title`, …).
         """
-        from mechint_arith.figures.patching import patching_grid
+        from mechint_arith.figures.heatmap import patching_grid
 
         found = self.summary(kind)
         axes = self.axes if len(self.axes) > 1 else (Axis("", ("",)), *self.axes)
-        values = found.value.reshape([len(axis.labels) for axis in axes])
-        panels = {
-            ", ".join(_panel_name(axis, label) for axis, label in labels): values[tuple(index)]
-            for index, labels in _cells(axes[:-2])
-        }
-        unit = f"change in {self.metric}" if found.kind == "change" else "normalised effect"
-        options = {"title": self.what, "unit": unit} | options
-        return patching_grid(panels, layers=axes[-2].labels, positions=axes[-1].labels, **options)
-
-
-def _cells(axes: tuple[Axis, ...]) -> list[tuple[list[int], list[tuple[Axis, Label]]]]:
-    """Return index and labels of every cell."""
-    return [
-        (list(index), [(axis, axis.labels[i]) for axis, i in zip(axes, index, strict=True)])
-        for index in np.ndindex(*(len(axis.labels) for axis in axes))
-    ]
+        shape = [len(axis.labels) for axis in axes]
+        panels: dict[str, dict[str, Array]] = {"value": {}, "low": {}, "high": {}}
+        for index in np.ndindex(*shape[:-2]):
+            name = ", ".join(
+                _panel_name(axis, axis.labels[i]) for axis, i in zip(axes, index, strict=False)
+            )
+            for what, table in panels.items():
+                table[name] = getattr(found, what).reshape(shape)[index]
+        units = {"change": f"change in {self.metric}", "level": self.metric}
+        options = {
+            "title": self.what,
+            "unit": units.get(found.kind, "normalised effect"),
+            "layer_name": axes[-2].name,
+            "position_name": axes[-1].name,
+        } | options
+        return patching_grid(
+            panels["value"],
+            layers=axes[-2].labels,
+            positions=axes[-1].labels,
+            low=panels["low"],
+            high=panels["high"],
+            **options,
+        )
 
 
 def _panel_name(axis: Axis, label: Label) -> str:
@@ -281,9 +293,15 @@ def _panel_name(axis: Axis, label: Label) -> str:
 
 
 def _intervals(
-    value: Array, top: Array, bottom: Array, level: float, n_resamples: int, seed: int
+    value: Array,
+    top: Array,
+    bottom: Array,
+    level: float,
+    n_resamples: int,
+    seed: int,
+    kind: str,
 ) -> tuple[Array, Array]:
-    """Return basic bootstrap intervals of sum(top) / sum(bottom), [cell] each; top, bottom: [cluster cell]."""
+    """Return bootstrap intervals of sum(top) / sum(bottom), [cell] each; top, bottom: [cluster cell]."""
     ends = np.full((2, len(value)), np.nan)
     if not len(top):
         return ends[0], ends[1]
@@ -300,7 +318,7 @@ def _intervals(
     for i in np.flatnonzero(np.isfinite(value)):
         finite = replicates[np.isfinite(replicates[:, i]), i]
         if len(finite):
-            ends[:, i] = bootstrap_interval(value[i], finite, level=level)
+            ends[:, i] = bootstrap_interval(value[i], finite, level=level, kind=kind)
     return ends[0], ends[1]
 
 

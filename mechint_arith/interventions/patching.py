@@ -190,7 +190,7 @@ def taking(staged: Staged, at: Located, source: Located, donor: Record) -> Patch
     place = (source.site.layer, source.site.hook)
     columns = staged.columns(place)
     values = donor.values[place]
-    return Patch(at, lambda examples: source.take(values, examples, columns, table=True))
+    return Patch(at, lambda examples, _: source.take(values, examples, columns, table=True))
 
 
 def run_directions(

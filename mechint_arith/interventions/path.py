@@ -124,7 +124,7 @@ def _path(staged: Staged, sender: Ends, receiver: Ends, base: Record, donor: Rec
     block = staged.blocks[layer]
     columns = staged.columns((layer, hook))
 
-    def new(examples: Int[Tensor, " row"]) -> Tensor:
+    def new(examples: Int[Tensor, " row"], _: Tensor) -> Tensor:
         delta = _delta(staged, sender, base, donor, examples)
         if hook in ("q", "k", "v"):
             x = base.values[layer, "resid_pre"][examples]

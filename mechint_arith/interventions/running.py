@@ -8,7 +8,7 @@ tokens on, so that those hooks see what they always see.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
@@ -26,8 +26,8 @@ from mechint_arith.tasks.batch import Batch
 BUDGET = 64 * 2**20
 """Bytes of activations that stacked rows, or the recorded runs behind them, may hold at a time."""
 
-New = Callable[[Tensor], Tensor]
-"""Example numbers int [row] -> what shall stand at a site, shaped as `Located.take` gives it (or broadcast)."""
+New = Callable[[Tensor, Tensor], Tensor]
+"""Example numbers int [row] and what stands at a site -> what shall stand there, of that shape or broadcast."""
 Measure = Callable[[Tensor, Tensor], Tensor]
 """Logits [row read vocab] and their example numbers int [row] -> one number per row."""
 
@@ -81,10 +81,12 @@ def _stage_sizes(staged: Staged, layer: int) -> int:
     return floats * staged.model.unembed.W_U.element_size()
 
 
-def record(staged: Staged, tokens: Int[Tensor, "batch pos"]) -> Record:
+def record(
+    staged: Staged, tokens: Int[Tensor, "batch pos"], keep: Collection[Place] | None = None
+) -> Record:
     """Record a run: stage by stage, or through the model's own hooks where it has some."""
     if not has_hooks(staged.model):
-        return staged.record(tokens)
+        return staged.record(tokens, keep)
     model: Any = staged.model
     logits, cache = model.run_with_cache(tokens, return_cache_object=False)
     values = {
@@ -108,6 +110,17 @@ def _crop(staged: Staged, place: Place, value: Tensor) -> tuple[Any, ...]:
 
 def _cropped(staged: Staged, place: Place, value: Tensor) -> Tensor:
     return value[_crop(staged, place, value)]
+
+
+def runs(
+    staged: Staged, batch: Batch, keep: Collection[Place] | None, budget: int = BUDGET
+) -> Iterator[tuple[slice, Record]]:
+    """Record a batch part by part: yields which rows, and their run with some stages kept (None: all)."""
+    step = max(1, budget // example_bytes(staged))
+    for start in range(0, len(batch), step):
+        rows = slice(start, start + step)
+        with undisturbed(staged.model):
+            yield rows, record(staged, torch.from_numpy(batch.tokens[rows]), keep)
 
 
 MakeCells = Callable[[slice, Record, Sequence[Record]], Sequence[Cell]]
@@ -216,7 +229,7 @@ def _changed(staged: Staged, base: Record, cell: Cell) -> Int[Tensor, " row"]:
     every = torch.arange(len(changed))
     for patch in cell:
         old = patch.at.take(base.values[patch.place], every, staged.columns(patch.place))
-        new = patch.new(every)
+        new = patch.new(every, old)
         if new.shape[1:] != old.shape[1:] and torch.broadcast_shapes(new.shape, old.shape) != (
             old.shape
         ):
@@ -259,13 +272,19 @@ def _edits(
                 part = value[start : start + len(examples)]
                 for patch in cells[i]:
                     if patch.place == place:
-                        patch.at.put(part, examples, staged.columns(place), patch.new(examples))
+                        _write(staged, patch, part, examples)
                 start += len(examples)
             return value
 
         return write
 
     return {place: edit(place) for place in {patch.place for patch in cells[chunk[0][0]]}}
+
+
+def _write(staged: Staged, patch: Patch, value: Tensor, examples: Int[Tensor, " row"]) -> None:
+    columns = staged.columns(patch.place)
+    old = patch.at.take(value, examples, columns)
+    patch.at.put(value, examples, columns, patch.new(examples, old))
 
 
 def _moved(cells: Sequence[Cell], chunk: list[tuple[int, Tensor]]) -> Tensor | None:
@@ -289,9 +308,8 @@ def _hooked(
         def write(value: Tensor, hook: Any) -> Tensor:
             value, crop = value.clone(), _crop(staged, patch.place, value)
             part = value[crop]
-            value[crop] = patch.at.put(
-                part, examples, staged.columns(patch.place), patch.new(examples)
-            )
+            _write(staged, patch, part, examples)
+            value[crop] = part
             return value
 
         return write

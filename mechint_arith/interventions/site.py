@@ -161,7 +161,7 @@ class Located:
         if self.site.head is not None:
             part = part[:, :, self.site.head]
         if self.keys is not None:
-            part = part.gather(-1, self._keys(rows, part))
+            part = part.gather(-1, self.key_index(rows, part))
         return part if self.site.neurons is None else part[..., list(self.site.neurons)]
 
     def put(
@@ -171,7 +171,7 @@ class Located:
         columns: Int[Tensor, " column"] | None,
         new: Tensor,
     ) -> Tensor:
-        """Write `new`, shaped like `take`'s result, into an activation in place, and return it.
+        """Write `new`, shaped like `take`'s result or broadcast to it, into an activation in place; return that.
 
         With a subspace only the coordinates within it change: x + (new - x) B B^T.
         """
@@ -184,7 +184,8 @@ class Located:
             basis = site.subspace.to(inner)
             new = inner + (new - inner) @ basis @ basis.mT
         if self.keys is not None:
-            new = inner.scatter(-1, self._keys(rows, inner), new.expand(*inner.shape[:-1], -1))
+            keys = self.key_index(rows, inner)
+            new = inner.scatter(-1, keys, new.to(inner.dtype).expand(keys.shape))
         elif site.neurons is not None:
             inner = inner.clone()
             inner[..., list(site.neurons)] = new
@@ -202,7 +203,7 @@ class Located:
         """Return which rows would differ from `old` (as `take` gives it) with `new` put in."""
         if self.site.subspace is not None:
             basis = self.site.subspace.to(old)
-            old, new = old @ basis, new @ basis
+            old, new = old @ basis, new.to(old).expand_as(old) @ basis
         return (old != new).flatten(1).any(1)
 
     def at(self, rows: Int[Tensor, " row"]) -> Int[Tensor, "row n"] | None:
@@ -220,7 +221,8 @@ class Located:
             at = torch.searchsorted(columns, at).clamp_max(len(columns) - 1)
         return (slice(None), at) if alike else (_counted(len(rows))[:, None], at)
 
-    def _keys(self, rows: Int[Tensor, " row"], part: Tensor) -> Tensor:
+    def key_index(self, rows: Int[Tensor, " row"], part: Tensor) -> Tensor:
+        """Return the key positions along the last axis of the query rows `part`, [row n m] or [row n head m]."""
         assert self.keys is not None
         keys = _of_rows(self.keys, rows)
         keys = keys.reshape(len(rows), *(1,) * (part.ndim - 2), keys.shape[1])
