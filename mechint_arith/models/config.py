@@ -52,7 +52,7 @@ class ModelConfig:
     relative_scale: float = 1.0
     """Factor on the bias per offset or per pair of places, which sets how fast it learns."""
     embed_norm: bool = False
-    """Token embeddings are divided by their root mean square."""
+    """Token and position embeddings are divided by their root mean square."""
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "d_mlp", tuple(self.d_mlp))

@@ -65,11 +65,13 @@ class PosEmbed(nn.Module):
 
     def __init__(self, config: ModelConfig) -> None:
         super().__init__()
+        self.normalised = config.embed_norm
         _parameters(self, "pos_embed.", config)
 
     def forward(self, tokens: Int[Tensor, "batch pos"]) -> Float[Tensor, "batch pos d_model"]:
         batch, n_pos = tokens.shape
-        return self.W_pos[:n_pos].repeat(batch, 1, 1)
+        rows = self.W_pos[:n_pos]
+        return (rms_normalised(rows) if self.normalised else rows).repeat(batch, 1, 1)
 
 
 class Attention(nn.Module):
