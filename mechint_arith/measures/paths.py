@@ -1,0 +1,117 @@
+"""Causal measures of which path a sum takes, and of whether both routes use the same neurons.
+
+Source: this project's own measures; the released code has none of them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from mechint_arith.measures.subject import CHUNK, Subject, exact, share_of
+from mechint_arith.sharing import JUDGED, evidence
+from mechint_arith.stats import Estimate
+from mechint_arith.tasks.assign_add import LEFT
+from mechint_arith.verdict import judge
+
+RESAMPLES = 100
+"""Bootstrap resamples behind each interval of the sharing measures."""
+
+
+def edge_deletion(subject: Subject) -> dict[str, Estimate]:
+    """Accuracy on `PAD … + a b =`, all pairs: intact, and without layer 0's edges from `=` to its operands.
+
+    Deleted: those entries of layer 0's pattern are set to 0. Renormalised: the rest of the row is then scaled
+    to sum to 1 again, which moves attention elsewhere and is another intervention.
+    """
+    batch, model = subject.prompts.bare, subject.model
+    places = [int(batch.positions[name][0]) for name in ("lhs", "rhs")]
+
+    def deleted(pattern: Tensor) -> Tensor:
+        changed = pattern.clone()
+        changed[:, :, batch.read, places] = 0
+        return changed
+
+    def renormalised(pattern: Tensor) -> Tensor:
+        changed = deleted(pattern)
+        changed[:, :, batch.read] /= changed[:, :, batch.read].sum(-1, keepdim=True)
+        return changed
+
+    def right(edit: Callable[[Tensor], Tensor]) -> Tensor:
+        tokens, labels = torch.from_numpy(batch.tokens), torch.from_numpy(batch.labels)
+        with torch.no_grad():
+            runs = [model(part, edit_first=edit) for part in tokens.split(CHUNK)]
+        return torch.cat([run.logits.argmax(-1) for run in runs]) == labels
+
+    return {
+        "bare_accuracy": share_of(subject.hits("bare")),
+        "bare_accuracy_deleted": share_of(right(deleted)),
+        "bare_accuracy_renormalised": share_of(right(renormalised)),
+    }
+
+
+def identity_swap(subject: Subject) -> dict[str, Estimate]:
+    """Share of one-variable prompts that give the distractor's sum once variable identities are exchanged.
+
+    In layer 0 the value tokens of the queried variable and of one distractor each look at the other's variable
+    token (two columns of their pattern rows are exchanged). If layer 1 matches identities, the answer becomes
+    the distractor's value plus the other operand. Prompts whose two values are equal are left out;
+    `identity_swap_unchanged` is the share that still gives the original answer.
+    """
+    batch, task = subject.batch("1var_seen"), subject.task
+    left = batch.factors["form"] == LEFT
+    variable = np.where(
+        left, batch.positions["variable of lhs"], batch.positions["variable of rhs"]
+    )
+    prefix = batch.tokens[:, : task.places["plus"]]
+    others = np.isin(prefix, task.variable_ids)
+    others[np.arange(len(batch)), variable] = False
+    other = others.argmax(1)
+    operand = np.where(left, batch.factors["a"], batch.factors["b"])
+    shown = batch.tokens[np.arange(len(batch)), other + 1]
+    rows = np.flatnonzero(others.any(1) & (shown != operand))
+    if not len(rows):
+        return {}
+    v, w = (torch.from_numpy(at[rows]) for at in (variable, other))
+    row = torch.arange(len(rows))
+
+    def exchanged(pattern: Tensor) -> Tensor:
+        changed = pattern.clone()
+        for value in (v + 1, w + 1):
+            changed[row, :, value, v] = pattern[row, :, value, w]
+            changed[row, :, value, w] = pattern[row, :, value, v]
+        return changed
+
+    tokens = torch.from_numpy(batch.tokens[rows])
+    with torch.no_grad():
+        answers = subject.model(tokens, edit_first=exchanged).logits.argmax(-1).numpy()
+    expected = (batch.labels + shown - operand)[rows] % task.p
+    return {
+        "identity_swap": share_of(answers == expected),
+        "identity_swap_unchanged": share_of(answers == batch.labels[rows]),
+    }
+
+
+def sharing(subject: Subject) -> dict[str, Estimate]:
+    """Indices of neuron sharing and interchange accuracy at the MLP's output, per judged pair of routes.
+
+    `sharing_index` is the smallest SIGMA. On matched prompts of at most 1,000 pairs. A model whose routes are
+    not competent has indices too: `shared_…` is 1 only where the whole rule of `verdict` says `shared`.
+    """
+    found = evidence(
+        subject.model, subject.task, quick=True, seed=subject.prompts.seed, n_resamples=RESAMPLES
+    )
+    verdict = judge(found)
+    pairs = {name.replace("-", "_"): found.pairs[name] for name in JUDGED}
+    values = {f"route_accuracy_{route}": r.accuracy for route, r in found.routes.items()}
+    for name, pair in pairs.items():
+        values[f"sigma_{name}"] = pair.sigma
+        values[f"overlap_{name}"] = pair.overlap
+        values[f"act_{name}"] = pair.act
+        values[f"interchange_{name}"] = pair.interchange["mlp_out"]
+        values[f"shared_{name}"] = exact(verdict.pairs[name.replace("_", "-")].name == "shared", 1)
+    values["sharing_index"] = min((pair.sigma for pair in pairs.values()), key=lambda s: s.value)
+    return values
