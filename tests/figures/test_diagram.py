@@ -132,7 +132,6 @@ def test_tikz_escapes_are_the_right_ones():
     assert escaped("−1 ≥ --") == r"\ensuremath{-}1 \ensuremath{\geq} -{}-{}"
 
 
-@pytest.mark.slow
 def test_tikz_compiles_in_a_column(nasty, pair, tmp_path):
     if shutil.which("pdflatex") is None:
         pytest.skip("pdflatex is not installed")
