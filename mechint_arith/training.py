@@ -14,10 +14,13 @@ import numpy as np
 import torch
 import torch.nn.functional as F
 from torch import Tensor
+from torch.func import functional_call
 
 from mechint_arith.errors import InputError
 from mechint_arith.models.config import ModelConfig
-from mechint_arith.models.folded import Weights, fold
+from mechint_arith.models.folded import Weights, fold, why_not_foldable
+from mechint_arith.models.separable import separable_logits, why_not_separable
+from mechint_arith.models.transformer import Transformer
 from mechint_arith.tasks.batch import Batch
 
 
@@ -60,6 +63,20 @@ Forward = Callable[[Weights, Tensor, int], Tensor]
 def folded_forward(config: ModelConfig, read: int) -> Forward:
     """Return the forward function of the folded form."""
     return lambda weights, tokens, _: fold(config, weights, read=read)(tokens).logits
+
+
+def closed_forward(config: ModelConfig, read: int) -> Forward:
+    """Return the fastest exact forward function: separable (one layer), folded, or the plain pass."""
+    if why_not_separable(config) is None:
+        return lambda weights, tokens, _: separable_logits(config, weights, tokens, read=read)
+    if why_not_foldable(config) is None:
+        return folded_forward(config, read)
+    network = Transformer(config)
+
+    def plain(weights: Weights, tokens: Tensor, _: int) -> Tensor:
+        return functional_call(network, dict(weights), (tokens,))[:, read]
+
+    return plain
 
 
 @dataclass

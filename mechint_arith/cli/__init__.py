@@ -6,7 +6,7 @@ import sys
 
 import typer
 
-from mechint_arith.cli import cells, length, probe, theory, train, train_digits
+from mechint_arith.cli import cells, length, probe, theory, train, train_digits, train_modular
 from mechint_arith.errors import InputError
 
 app = typer.Typer(
@@ -18,6 +18,7 @@ app = typer.Typer(
     rich_markup_mode="markdown",
 )
 train.app.command("digits")(train_digits.digits)
+train.app.command("modular")(train_modular.modular)
 app.command("probe")(probe.probe)
 app.add_typer(train.app, name="train")
 app.command("length")(length.length)
