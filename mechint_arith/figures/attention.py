@@ -47,7 +47,7 @@ def attention(
     *,
     names: Sequence[object] | None = None,
     causal: bool = True,
-    height: int = 900,
+    height: int = 1000,
 ) -> Display:
     """Return attention patterns to look at in a notebook: small ones for all heads, a large one to point into.
 

@@ -119,7 +119,9 @@ def picture(
         last = done.stderr.decode(errors="replace").strip().rpartition("\n")[2]
         if last.startswith("TimeoutError"):
             raise InputError(_late(timeout))
-        raise InputError(f"the browser did not draw the figure ({last}); write .html instead")
+        raise InputError(
+            f"the browser did not draw the figure ({last[:120]}): check it, or write .html"
+        )
     return done.stdout
 
 

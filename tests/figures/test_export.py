@@ -78,7 +78,7 @@ def fake_browser(tmp_path, monkeypatch, script):
 @pytest.mark.skipif(os.name != "posix", reason="the stand-in browser is a shell script")
 def test_a_browser_that_hangs_is_not_waited_for(tmp_path, monkeypatch):
     pytest.importorskip("kaleido")
-    fake_browser(tmp_path, monkeypatch, "exec sleep 20")
+    fake_browser(tmp_path, monkeypatch, f"exec {sys.executable} -c 'import time; time.sleep(20)'")
     monkeypatch.setattr(export, "GRACE", 1.0)
     (tmp_path / "chart.png").write_text("before")
     with pytest.raises(InputError, match="not draw the figure within 2 s"):
