@@ -6,6 +6,7 @@ made here.
 
 from __future__ import annotations
 
+import contextlib
 import html as escaping
 import os
 import subprocess
@@ -105,24 +106,32 @@ def picture(
     printed.update_layout(paper_bgcolor="white", font={"color": INK})
     size = [width, height or figure.layout.height or 450, scale, timeout]
     command = [sys.executable, "-c", RENDER, kind, *map(str, size)]
-    try:
-        done = subprocess.run(
-            command,
-            input=printed.to_json().encode(),
-            capture_output=True,
-            timeout=timeout + GRACE,
-            check=False,
-        )
-    except subprocess.TimeoutExpired:
-        raise InputError(_late(timeout)) from None
-    if done.returncode:
-        last = done.stderr.decode(errors="replace").strip().rpartition("\n")[2]
+    pipe = subprocess.PIPE
+    with subprocess.Popen(command, stdin=pipe, stdout=pipe, stderr=pipe) as process:
+        try:
+            drawn, said = process.communicate(printed.to_json().encode(), timeout + GRACE)
+        except subprocess.TimeoutExpired:
+            _end(process)
+            raise InputError(_late(timeout)) from None
+    if process.returncode:
+        last = said.decode(errors="replace").strip().rpartition("\n")[2]
         if last.startswith("TimeoutError"):
             raise InputError(_late(timeout))
         raise InputError(
             f"the browser did not draw the figure ({last[:120]}): check it, or write .html"
         )
-    return done.stdout
+    return drawn
+
+
+def _end(process: subprocess.Popen[bytes]) -> None:
+    """End a process that hangs, and the browser that it started."""
+    import psutil
+
+    browsers = psutil.Process(process.pid).children(recursive=True)
+    process.kill()
+    for child in browsers:
+        with contextlib.suppress(psutil.NoSuchProcess):
+            child.kill()
 
 
 def browser() -> str | None:

@@ -5,6 +5,7 @@ import stat
 import sys
 from html.parser import HTMLParser
 
+import psutil
 import pytest
 
 from mechint_arith.errors import InputError
@@ -84,6 +85,8 @@ def test_a_browser_that_hangs_is_not_waited_for(tmp_path, monkeypatch):
     with pytest.raises(InputError, match="not draw the figure within 2 s"):
         export.save(CHART, tmp_path / "chart.png", timeout=2.0)
     assert (tmp_path / "chart.png").read_text() == "before"
+    left = [p for p in psutil.process_iter(["cmdline"]) if str(tmp_path) in str(p.info["cmdline"])]
+    assert not [p for p in left if p.status() != psutil.STATUS_ZOMBIE]
 
 
 @pytest.mark.skipif(os.name != "posix", reason="the stand-in browser is a shell script")
