@@ -133,7 +133,7 @@ def read(path: str | os.PathLike[str]) -> Checkpoint:
     if header.get("format") != FORMAT:
         raise InputError(f"{path} has format {header.get('format')}, this version reads {FORMAT}")
     try:
-        config = ModelConfig(**header["model"])
+        config = ModelConfig(**{**header["model"], "d_mlp": tuple(header["model"]["d_mlp"])})
         task = task_from_dict(header["task"])
         step, seed, meta = header["step"], header["seed"], header["meta"]
     except (KeyError, TypeError) as error:

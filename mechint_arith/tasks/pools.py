@@ -147,7 +147,7 @@ def pool(task: AssignAdd, name: str, n: int, rng: np.random.Generator) -> Batch:
         rows = form == f
         if rows.any():
             choices = task.variables(side, restricted=rule.violations > 0)
-            variable[rows] = _choose(choices, rows.sum(), rng)
+            variable[rows] = _choose(choices, int(rows.sum()), rng)
     if BOTH in forms:
         choices = task.variable_pairs(rule.violations)
         left, right = choices[rng.integers(0, len(choices), n)].T

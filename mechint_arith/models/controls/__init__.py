@@ -1,0 +1,21 @@
+"""Networks with planted truth: rewrites of a trained model in which we know which neurons serve which route.
+
+Each function takes a two-layer assign-and-add `Checkpoint` and returns a new one; what was planted lies in
+`meta["control"]`. From plain to involved: `neurons`, `draft` and `flags` are the tools, `truth` says what a
+share is, `finish` hides the surgery and records it, and `exact`, `second` and `lookup` hold the kinds.
+"""
+
+from mechint_arith.models.controls.exact import cancelling, partial, shared, split, untrained
+from mechint_arith.models.controls.lookup import attention_adds
+from mechint_arith.models.controls.second import second_algorithm, transplanted
+
+__all__ = [
+    "attention_adds",
+    "cancelling",
+    "partial",
+    "second_algorithm",
+    "shared",
+    "split",
+    "transplanted",
+    "untrained",
+]
