@@ -19,7 +19,8 @@ if TYPE_CHECKING:
 
 def probe(
     files: Annotated[
-        list[Path] | None, typer.Argument(help="More checkpoints, such as what a shell pattern finds.")
+        list[Path] | None,
+        typer.Argument(help="More checkpoints, such as what a shell pattern finds."),
     ] = None,
     ckpt: o.Ckpt = None,
     out: o.Out = None,
@@ -37,7 +38,7 @@ def probe(
     split_seed: o.SplitSeed = None,
     never_left: o.NeverLeft = None,
     never_right: o.NeverRight = None,
-    threads: o.Threads = 0,
+    threads: o.Threads = 1,
 ) -> None:
     """Do the same MLP neurons serve direct inputs (7+12) and indirect ones (x=7, y=12, x+y)?
 
@@ -105,12 +106,16 @@ def probe(
 
         write_table(frame, table)
     if out is not None and not as_json:
-        console.print(f"written: {out}/results.json, {out}/report.html" if len(paths) == 1 else f"written: {out}")
+        console.print(
+            f"written: {out}/results.json, {out}/report.html"
+            if len(paths) == 1
+            else f"written: {out}"
+        )
 
 
 def _write(findings: Findings, folder: Path) -> None:
     from mechint_arith.files import write_json, write_text
-    from mechint_arith.report import findings_report
+    from mechint_arith.report_findings import findings_report
 
     write_json(folder / "results.json", findings.as_dict())
     write_text(folder / "report.html", findings_report(findings))
@@ -125,7 +130,9 @@ def summary_table(found: list[Findings]) -> pd.DataFrame:
     rows = []
     for findings in found:
         row = {"file": findings.provenance["file"], "step": findings.checkpoint.step}
-        row |= {name: findings.accuracy[name].value for name in PAPER_POOLS if name in findings.accuracy}
+        row |= {
+            name: findings.accuracy[name].value for name in PAPER_POOLS if name in findings.accuracy
+        }
         index = findings.verdict.index
         row |= {"verdict": findings.verdict.name, "index": index.value}
         row |= {"index low": index.low, "index high": index.high}

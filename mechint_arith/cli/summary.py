@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from rich.console import Console
+from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
+
+from mechint_arith.sharing import JUDGED
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -34,9 +37,16 @@ def print_table(console: Console, frame: pd.DataFrame, title: str) -> None:
     """Print a data frame; numbers with three decimals."""
     grid = Table(title=title, title_justify="left", header_style="bold")
     for name, dtype in frame.dtypes.items():
-        grid.add_column(str(name), justify="right" if str(dtype).startswith(("float", "int")) else "left")
+        grid.add_column(
+            str(name), justify="right" if str(dtype).startswith(("float", "int")) else "left"
+        )
     for row in frame.itertuples(index=False):
-        grid.add_row(*("–" if v is None or v != v else f"{v:.3f}" if isinstance(v, float) else str(v) for v in row))
+        grid.add_row(
+            *(
+                "–" if v is None or v != v else f"{v:.3f}" if isinstance(v, float) else str(v)
+                for v in row
+            )
+        )
     console.print(grid)
 
 
@@ -72,26 +82,20 @@ def print_findings(console: Console, findings: Findings, path: Path) -> None:
     console.print()
     console.print(_necessity(findings))
     console.print()
-    console.print(_sharing(findings))
-    console.print(
-        "OVERLAP's chance level (neurons relabelled): "
-        + ", ".join(
-            f"{name} {pair.overlap_null:.2f}" for name, pair in findings.evidence.pairs.items()
-        ),
-        style="dim",
-        highlight=False,
-    )
+    console.print(_sharing(findings, JUDGED, "Do the same neurons serve both routes?"))
+    console.print()
+    others = [name for name in findings.evidence.pairs if name not in JUDGED]
+    console.print(_sharing(findings, others, "The indirect routes among each other (not judged)"))
     console.print()
     _frequencies(console, findings)
     name = findings.verdict.name
     console.print(Text.assemble("Verdict on the last MLP's neurons: ", (name, STYLE[name])))
-    for reason in findings.verdict.reasons:
-        console.print(Text(f"  {reason}"))
-    console.print(
-        f"  sharing index {interval(findings.verdict.index)} over {findings.evidence.n_pairs} number pairs;"
-        " on this checkpoint",
-        highlight=False,
+    index = interval(findings.verdict.index)
+    last = (
+        f"sharing index {index} over {findings.evidence.n_pairs} number pairs; on this checkpoint"
     )
+    for line in (*findings.verdict.reasons, last):
+        console.print(Padding(Text(line), (0, 0, 0, 2)))
 
 
 def _accuracy(findings: Findings) -> Table:
@@ -102,7 +106,7 @@ def _accuracy(findings: Findings) -> Table:
 
 
 def _cells(findings: Findings) -> Table:
-    grid = _table("One-variable accuracy by cell (* never seen in training)", "variable", "left", "right")
+    grid = _table("Accuracy by cell (* never in training)", "variable", "left", "right")
     variables = list(dict.fromkeys(name.rsplit(" ", 1)[0] for name in findings.cells))
     for variable in variables:
         row = [variable]
@@ -128,25 +132,35 @@ def _necessity(findings: Findings) -> Table:
         "MLP zeroed": "zeroed",
         "own mean": "mean_own",
         "pooled mean": "mean_pooled",
-        "resampled": "resampled",
+        "swapped": "resampled",
         "MLP only": "mlp_only",
-        "S(.95) only": "keep_set",
+        "S only": "keep_set",
     }
-    grid = _table("Is the MLP needed? Accuracy on matched prompts", "route", *columns, "neurons", "in S(.95)")
+    grid = _table(
+        "Is the MLP needed? Accuracy on matched prompts (S: neurons with 95 % of the effect)",
+        "route",
+        *columns,
+        "in S",
+    )
     for name, route in findings.evidence.routes.items():
         values = [f"{getattr(route, field).value:.3f}" for field in columns.values()]
-        grid.add_row(name, *values, str(len(route.effect)), str(int(route.chosen.sum())))
+        grid.add_row(name, *values, f"{int(route.chosen.sum())}/{len(route.effect)}")
     return grid
 
 
-def _sharing(findings: Findings) -> Table:
-    grid = _table(
-        "Do the same neurons serve both routes?", "routes", "SIGMA", "SWAP", "OVERLAP", "ACT", "verdict"
-    )
-    for name, pair in findings.evidence.pairs.items():
-        judged = findings.verdict.pairs[name].name
-        indices = (interval(e) for e in (pair.sigma, pair.swap, pair.overlap))
-        grid.add_row(name, *indices, f"{pair.act.value:.3f}", Text(judged, style=STYLE[judged]))
+def _sharing(findings: Findings, pairs: Sequence[str], title: str) -> Table:
+    grid = _table(title, "", *pairs)
+    found = [findings.evidence.pairs[name] for name in pairs]
+    for name, field in (
+        ("SIGMA", "sigma"),
+        ("SWAP", "swap"),
+        ("OVERLAP", "overlap"),
+        ("ACT", "act"),
+    ):
+        grid.add_row(name, *(interval(getattr(pair, field)) for pair in found))
+    grid.add_row("OVERLAP by chance", *(f"{pair.overlap_null:.3f}" for pair in found), style="dim")
+    names = [findings.verdict.pairs[name].name for name in pairs]
+    grid.add_row("verdict", *(Text(name, style=STYLE[name]) for name in names))
     return grid
 
 
