@@ -19,6 +19,7 @@ from transformer_lens.config import TransformerLensConfig
 from transformer_lens.hook_points import HookPoint
 
 from mechint_arith.errors import InputError
+from mechint_arith.models.checkpoint import Checkpoint
 from mechint_arith.models.config import ModelConfig
 from mechint_arith.models.transformer import Transformer
 from mechint_arith.tasks import Task
@@ -77,6 +78,8 @@ class HookedTransformer(Transformer, HookedRootModule):
         super().__init__(config, weights, hook=HookPoint)
         self.cfg = lens_config(config)
         self.task = task
+        self.checkpoint: Checkpoint | None = None
+        """Where the weights came from, if from a file."""
         self.setup()
 
     def to(self, *args: Any, **kwargs: Any) -> HookedTransformer:
