@@ -23,11 +23,13 @@ from mechint_arith.errors import InputError
 from mechint_arith.interventions.constants import optimal_constants
 from mechint_arith.interventions.contrast import Metric, measuring, named_metric
 from mechint_arith.interventions.effects import Axis, Effects, clusters_of
+from mechint_arith.interventions.located import Located, find, locate
 from mechint_arith.interventions.patching import taking
+from mechint_arith.interventions.recording import BUDGET
 from mechint_arith.interventions.references import averages, others, routes
-from mechint_arith.interventions.running import BUDGET, Cell, MakeCells, Patch, run_patched
-from mechint_arith.interventions.site import Located, Site, find, locate, reads_of
-from mechint_arith.models.stages import Record, Staged
+from mechint_arith.interventions.running import Cell, MakeCells, Patch, run_patched
+from mechint_arith.interventions.site import Site
+from mechint_arith.models.staged import Record, Staged, reads_of
 from mechint_arith.models.transformer import Transformer
 from mechint_arith.tasks.batch import Batch
 

@@ -21,8 +21,9 @@ from mechint_arith.errors import InputError
 from mechint_arith.interventions.counterfactual import Rule, addition, predicted
 from mechint_arith.interventions.effects import clusters_of
 from mechint_arith.interventions.interchange import Interchange, interchange, outputs_of
-from mechint_arith.interventions.running import undisturbed
-from mechint_arith.interventions.site import BY_HEAD, ENTRIES, Site, locate
+from mechint_arith.interventions.located import locate
+from mechint_arith.interventions.recording import undisturbed
+from mechint_arith.interventions.site import BY_HEAD, ENTRIES, Site
 from mechint_arith.models.init import initial_weights
 from mechint_arith.models.transformer import Transformer
 from mechint_arith.stats import Estimate, share

@@ -12,14 +12,10 @@ from torch import Tensor
 
 from mechint_arith.errors import InputError
 from mechint_arith.interventions.contrast import METRICS, measuring
-from mechint_arith.interventions.running import (
-    BUDGET,
-    example_bytes,
-    has_hooks,
-    undisturbed,
-)
-from mechint_arith.interventions.site import Located, Site, locate, reads_of
-from mechint_arith.models.stages import Place, Staged
+from mechint_arith.interventions.located import Located, locate
+from mechint_arith.interventions.recording import BUDGET, example_bytes, has_hooks, undisturbed
+from mechint_arith.interventions.site import Site
+from mechint_arith.models.staged import Place, Staged, reads_of
 from mechint_arith.models.transformer import Transformer
 from mechint_arith.tasks.batch import Batch
 

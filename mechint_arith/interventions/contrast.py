@@ -16,7 +16,7 @@ from mechint_arith import metrics
 from mechint_arith.errors import InputError
 from mechint_arith.interventions.effects import clusters_of
 from mechint_arith.interventions.running import Measure
-from mechint_arith.interventions.site import reads_of
+from mechint_arith.models.staged import reads_of
 from mechint_arith.tasks.batch import Batch
 
 Metric = Callable[[Tensor, Tensor, Tensor], Tensor]

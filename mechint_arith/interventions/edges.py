@@ -19,9 +19,11 @@ from mechint_arith.errors import InputError
 from mechint_arith.interventions.ablation import Group, grouped
 from mechint_arith.interventions.contrast import Metric, measuring, named_metric
 from mechint_arith.interventions.effects import Axis, Effects, clusters_of
-from mechint_arith.interventions.running import BUDGET, Cell, Patch, run_patched
-from mechint_arith.interventions.site import Located, Site, locate
-from mechint_arith.models.stages import Record
+from mechint_arith.interventions.located import Located, locate
+from mechint_arith.interventions.recording import BUDGET
+from mechint_arith.interventions.running import Cell, Patch, run_patched
+from mechint_arith.interventions.site import Site
+from mechint_arith.models.staged import Record
 from mechint_arith.models.transformer import Transformer
 from mechint_arith.tasks.batch import Batch
 

@@ -19,13 +19,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from mechint_arith.errors import InputError
-from mechint_arith.stats import (
-    CHUNK,
-    Estimate,
-    bootstrap_interval,
-    cluster_counts,
-    unordered_pairs,
-)
+from mechint_arith.interventions.summary import KINDS, Summary, summarise
+from mechint_arith.stats import Estimate, unordered_pairs
 from mechint_arith.tasks.batch import Batch
 
 if TYPE_CHECKING:
@@ -33,10 +28,6 @@ if TYPE_CHECKING:
 
 Array = np.ndarray
 Label = str | int
-
-KINDS = ("ratio of means", "mean of ratios", "change", "level")
-NO_GAP = "base and donor run have the same metric, so there is no scale"
-NO_ROW = "no row has this place"
 
 
 @dataclass(frozen=True)
@@ -55,26 +46,6 @@ class Axis:
                 return i
         known = ", ".join(map(str, self.labels))
         raise InputError(f"no {self.name} {label!r} here; known: {known}")
-
-
-@dataclass(frozen=True, eq=False)
-class Summary:
-    """One number per cell, over the examples."""
-
-    kind: str
-    """One of `KINDS`."""
-    value: Array
-    """float64 [*axes]; NaN where it is missing. Unit: share of the gap; for `change` and `level` the metric's."""
-    low: Array
-    """float64 [*axes]: lower end of the interval."""
-    high: Array
-    """float64 [*axes]: upper end."""
-    n: Array
-    """int64 [*axes]: clusters behind it."""
-    excluded: Array
-    """int64 [*axes]: examples left out of this cell: they lack the place or, in a mean of ratios, have no gap."""
-    missing: Array
-    """object [*axes]: why a value is missing, or None."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -177,31 +148,15 @@ class Effects:
         if kind not in KINDS:
             raise InputError(f"a summary is one of {', '.join(KINDS)}, not {kind!r}")
         top, bottom = self._terms(kind)
-        shape = self.patched.shape[:-1]
-        top, bottom = (x.reshape(-1, len(self.rows)) for x in (top, bottom))
-        valid = np.isfinite(top) & np.isfinite(bottom)
-        top, bottom = np.where(valid, top, 0.0), np.where(valid, bottom, 0.0)
-        ids = np.unique(self.clusters, return_inverse=True)[1].reshape(-1)
-        n_clusters = int(ids.max(initial=-1)) + 1
-        sums = np.zeros((3, n_clusters, len(top)))
-        for total, x in zip(sums, (top, bottom, valid), strict=True):
-            np.add.at(total, ids, x.T)
-        over = sums[1].sum(0)
-        value = np.divide(sums[0].sum(0), over, out=np.full(len(over), np.nan), where=over != 0)
-        value += 0.0  # no negative zeros
-        interval = "bc" if kind == "level" else "basic"
-        low, high = _intervals(value, sums[0], sums[1], level, n_resamples, seed, interval)
-        missing = np.full(len(value), None, dtype=object)
-        missing[np.isnan(value)] = NO_GAP
-        missing[~np.isfinite(self.patched).reshape(len(value), -1).any(1)] = NO_ROW
-        return Summary(
+        return summarise(
             kind,
-            value.reshape(shape),
-            low.reshape(shape),
-            high.reshape(shape),
-            (sums[2] > 0).sum(0).reshape(shape),
-            (~valid).sum(1).reshape(shape),
-            missing.reshape(shape),
+            top,
+            bottom,
+            self.clusters,
+            np.isfinite(self.patched).any(-1),
+            level=level,
+            n_resamples=n_resamples,
+            seed=seed,
         )
 
     def _terms(self, kind: str) -> tuple[Array, Array]:
@@ -290,36 +245,6 @@ class Effects:
 
 def _panel_name(axis: Axis, label: Label) -> str:
     return f"{axis.name} {label}" if isinstance(label, int) else label
-
-
-def _intervals(
-    value: Array,
-    top: Array,
-    bottom: Array,
-    level: float,
-    n_resamples: int,
-    seed: int,
-    kind: str,
-) -> tuple[Array, Array]:
-    """Return bootstrap intervals of sum(top) / sum(bottom), [cell] each; top, bottom: [cluster cell]."""
-    ends = np.full((2, len(value)), np.nan)
-    if not len(top):
-        return ends[0], ends[1]
-    rng = np.random.default_rng(seed)
-    step = max(1, CHUNK // len(top))
-    drawn = []
-    for start in range(0, n_resamples, step):
-        weights = cluster_counts(len(top), min(step, n_resamples - start), rng).astype(float)
-        over = weights @ bottom
-        drawn.append(
-            np.divide(weights @ top, over, out=np.full(over.shape, np.nan), where=over != 0)
-        )
-    replicates = np.concatenate(drawn)
-    for i in np.flatnonzero(np.isfinite(value)):
-        finite = replicates[np.isfinite(replicates[:, i]), i]
-        if len(finite):
-            ends[:, i] = bootstrap_interval(value[i], finite, level=level, kind=kind)
-    return ends[0], ends[1]
 
 
 def clusters_of(batch: Batch) -> Array:

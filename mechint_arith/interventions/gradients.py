@@ -20,9 +20,9 @@ from mechint_arith.errors import InputError
 from mechint_arith.interventions.contrast import Contrast, Metric, contrast
 from mechint_arith.interventions.effects import Effects
 from mechint_arith.interventions.patching import Ends, ends_of, grid, sweep
-from mechint_arith.interventions.running import BUDGET, example_bytes, has_hooks, undisturbed
+from mechint_arith.interventions.recording import BUDGET, example_bytes, has_hooks, undisturbed
 from mechint_arith.interventions.site import Position
-from mechint_arith.models.stages import Place, Record, Staged
+from mechint_arith.models.staged import Place, Record, Staged
 from mechint_arith.models.transformer import Transformer
 from mechint_arith.tasks.batch import Batch
 

@@ -20,12 +20,14 @@ from torch import Tensor
 from mechint_arith.errors import InputError
 from mechint_arith.interventions.ablation import Group
 from mechint_arith.interventions.counterfactual import Rule, addition, predicted
+from mechint_arith.interventions.located import Located, find, locate
 from mechint_arith.interventions.patching import taking
 from mechint_arith.interventions.placebo import other_site, placebo
-from mechint_arith.interventions.running import BUDGET, Cell, run_patched
-from mechint_arith.interventions.site import Located, Site, find, locate, reads_of
+from mechint_arith.interventions.recording import BUDGET
+from mechint_arith.interventions.running import Cell, run_patched
+from mechint_arith.interventions.site import Site
 from mechint_arith.models.init import initial_weights
-from mechint_arith.models.stages import Record, Staged
+from mechint_arith.models.staged import Record, Staged, reads_of
 from mechint_arith.models.transformer import Transformer
 from mechint_arith.stats import Estimate, share
 from mechint_arith.tasks.batch import Batch

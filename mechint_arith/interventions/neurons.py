@@ -15,10 +15,9 @@ from torch import Tensor
 from mechint_arith.errors import InputError
 from mechint_arith.interventions.contrast import METRICS, Metric, measuring, named_metric
 from mechint_arith.interventions.effects import Axis, Effects, clusters_of
-from mechint_arith.interventions.running import BUDGET, has_hooks, runs
-from mechint_arith.interventions.site import reads_of
+from mechint_arith.interventions.recording import BUDGET, has_hooks, runs
 from mechint_arith.models.folded import Folded
-from mechint_arith.models.stages import Staged
+from mechint_arith.models.staged import Staged, reads_of
 from mechint_arith.models.transformer import Transformer
 from mechint_arith.tasks.batch import Batch
 

@@ -18,23 +18,12 @@ import numpy as np
 from mechint_arith.errors import InputError
 from mechint_arith.interventions.contrast import Contrast, Metric, contrast
 from mechint_arith.interventions.effects import Axis, Effects, Label
-from mechint_arith.interventions.running import (
-    BUDGET,
-    Cell,
-    MakeCells,
-    Patch,
-    run_patched,
-)
-from mechint_arith.interventions.site import (
-    BY_HEAD,
-    ENTRIES,
-    Located,
-    Position,
-    Site,
-    find,
-    position_names,
-)
-from mechint_arith.models.stages import Record, Staged, stages_of
+from mechint_arith.interventions.located import Located, find, position_names
+from mechint_arith.interventions.recording import BUDGET
+from mechint_arith.interventions.running import Cell, MakeCells, Patch, run_patched
+from mechint_arith.interventions.site import BY_HEAD, ENTRIES, Position, Site
+from mechint_arith.models.staged import Record, Staged
+from mechint_arith.models.stages import stages_of
 from mechint_arith.models.transformer import Transformer
 from mechint_arith.tasks.batch import Batch
 

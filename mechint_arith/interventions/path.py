@@ -17,9 +17,10 @@ from mechint_arith.errors import InputError
 from mechint_arith.interventions.contrast import Metric, contrast
 from mechint_arith.interventions.effects import Axis, Effects
 from mechint_arith.interventions.patching import Ends, ends_of, run_directions
-from mechint_arith.interventions.running import BUDGET, Cell, MakeCells, Patch
+from mechint_arith.interventions.recording import BUDGET
+from mechint_arith.interventions.running import Cell, MakeCells, Patch
 from mechint_arith.interventions.site import Site
-from mechint_arith.models.stages import Record, Staged
+from mechint_arith.models.staged import Record, Staged
 from mechint_arith.models.transformer import Transformer
 from mechint_arith.tasks.batch import Batch
 

@@ -12,10 +12,11 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
+from mechint_arith.interventions.located import Located
 from mechint_arith.interventions.running import Patch
-from mechint_arith.interventions.site import Located, Site
+from mechint_arith.interventions.site import Site
 from mechint_arith.models.config import ModelConfig
-from mechint_arith.models.stages import Record, Staged
+from mechint_arith.models.staged import Record, Staged
 
 Ends = tuple[Located, Located]
 """A site in the base and in the source batch."""

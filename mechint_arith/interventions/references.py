@@ -12,9 +12,10 @@ import torch
 from torch import Tensor
 
 from mechint_arith.errors import InputError
-from mechint_arith.interventions.running import BUDGET, runs
-from mechint_arith.interventions.site import Site, locate, reads_of
-from mechint_arith.models.stages import Staged
+from mechint_arith.interventions.located import locate
+from mechint_arith.interventions.recording import BUDGET, runs
+from mechint_arith.interventions.site import Site
+from mechint_arith.models.staged import Staged, reads_of
 from mechint_arith.models.transformer import Transformer
 from mechint_arith.tasks.batch import Batch
 

@@ -1,26 +1,23 @@
-"""The plain forward pass as named stages, each recomputed from the stages it reads, where it matters.
+"""One block of the plain forward pass as named stages, each computed from the stages it reads.
 
-The same function as `transformer`, written a second time for interventions: change one stage of a recorded run
-and only what depends on it is computed again, for any number of changed copies at once. The last layer is
-computed at the read positions alone, and causal models never look beyond the last of them. No hook fires here;
-the hooked model is the oracle. What to change, and what the change means, is said in `interventions`.
+The same function as `transformer.Block`, written a second time for interventions: any stage can be computed alone,
+and a block can be asked for its output at a few positions only. No hook fires here; the hooked model is the
+oracle. Whole models are run in `staged`.
 
-Stages carry TransformerLens' hook names. [row] counts changed copies, [query] the positions at which a layer's
-output is wanted, [read] those whose logits are.
+Stages carry TransformerLens' hook names. [row] counts changed copies of inputs, [query] the positions at which a
+block's output is wanted.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cached_property
 
 import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
 from mechint_arith.models.config import ModelConfig
-from mechint_arith.models.transformer import Block, Transformer, rotated
+from mechint_arith.models.transformer import Block, rotated
 
 ATTENTION = ("resid_pre", "q", "k", "v", "attn_scores", "pattern", "z", "attn_out", "resid_mid")
 MLP = ("mlp_in", "pre", "post", "mlp_out")
@@ -31,11 +28,6 @@ QKV = ("q", "k", "v")
 KEY_SIDE = ("resid_pre", "k", "v")
 """Stages that a layer needs at every position; it needs the others only where its output is wanted."""
 
-Place = tuple[int, str]
-"""Layer and stage."""
-Edit = Callable[[Tensor], Tensor]
-"""A stage's value for some rows -> what it shall be; may change its argument."""
-
 
 def stages_of(config: ModelConfig, layer: int) -> tuple[str, ...]:
     """Return the stages a layer has: none of an MLP's where it has no MLP, no q and k without content scores."""
@@ -43,15 +35,6 @@ def stages_of(config: ModelConfig, layer: int) -> tuple[str, ...]:
     if not config.attn_content:
         without |= {"q", "k"}
     return tuple(stage for stage in STAGES if stage not in without)
-
-
-@dataclass(frozen=True)
-class Record:
-    """One run, kept stage by stage."""
-
-    values: Mapping[Place, Tensor]
-    """Value of each stage that was kept."""
-    logits: Float[Tensor, "batch read vocab"]
 
 
 @dataclass(frozen=True)
@@ -193,130 +176,3 @@ class StagedBlock:
         if self.config.attn_bias:
             z = z + pattern.sum(-1).mT[..., None] * attn.b_V
         return z
-
-
-@dataclass(frozen=True)
-class Staged:
-    """A model, ready to be run and rerun stage by stage."""
-
-    model: Transformer
-    reads: tuple[int, ...]
-    """Positions whose logits are wanted, ascending."""
-
-    @property
-    def config(self) -> ModelConfig:
-        return self.model.config
-
-    @cached_property
-    def blocks(self) -> tuple[StagedBlock, ...]:
-        """One per layer; rotary queries are rotated by their place, so there the last layer stays whole."""
-        last = self.config.n_layers - 1
-        device = self.model.unembed.W_U.device
-        rotary = self.config.positions == "rotary"
-        some = None if rotary else torch.tensor(self.reads, device=device)
-        return tuple(
-            StagedBlock(block, some if i == last else None)  # type: ignore[arg-type]
-            for i, block in enumerate(self.model.blocks)
-        )
-
-    def columns(self, place: Place) -> Int[Tensor, " column"] | None:
-        """Return which positions a stage has along its position (or query) axis; None: all, in order."""
-        layer, stage = place
-        return None if stage in KEY_SIDE else self.blocks[layer].queries
-
-    def record(
-        self, tokens: Int[Tensor, "batch pos"], keep: Collection[Place] | None = None
-    ) -> Record:
-        """Run the model on token ids and keep some stages (all by default).
-
-        Under grad mode the logits can be differentiated by every stage kept.
-        """
-        if self.config.causal:
-            tokens = tokens[:, : self.reads[-1] + 1]
-        x = self.model(tokens, stop_at_layer=0)
-        if torch.is_grad_enabled():
-            x = x.detach().requires_grad_()
-        kept: dict[Place, Tensor] = {}
-        for layer, block in enumerate(self.blocks):
-            values = {"resid_pre": x}
-            for stage in stages_of(self.config, layer)[1:]:
-                if stage == "attn_scores" and not self.config.attn_content:
-                    values[stage] = self._content_free(layer, x)
-                else:
-                    inputs = [values[name] for name in block.reads(stage)]
-                    values[stage] = block.compute(stage, *inputs)
-            x = values["resid_post"]
-            kept |= {
-                (layer, stage): value
-                for stage, value in values.items()
-                if keep is None or (layer, stage) in keep
-            }
-        return Record(kept, self._logits(x))
-
-    def rerun(
-        self,
-        record: Record,
-        rows: Int[Tensor, " row"],
-        edits: Mapping[Place, Edit],
-        *,
-        moved: Int[Tensor, "row n"] | None = None,
-    ) -> Float[Tensor, "row read vocab"]:
-        """Return the logits of recorded examples `rows` with some stages edited.
-
-        An edit sees the stage as the edits below it left it, and everything above follows from what it returns.
-        moved: where the lowest edit moves a residual stream, if it is one and these positions are all: only
-        there are queries, keys and values of that layer computed again.
-        """
-        x: Tensor | None = None
-        for layer in range(min(layer for layer, _ in edits), self.config.n_layers):
-            mine = {stage: edit for (at, stage), edit in edits.items() if at == layer}
-            x = self._through(layer, record, rows, x, mine, moved)
-            moved = None
-        assert x is not None
-        return self._logits(x)
-
-    def _through(
-        self,
-        layer: int,
-        record: Record,
-        rows: Int[Tensor, " row"],
-        x: Tensor | None,
-        edits: Mapping[str, Edit],
-        moved_at: Int[Tensor, "row n"] | None,
-    ) -> Tensor:
-        """Return the residual stream after one layer; x: before it, None where it is as recorded."""
-        block = self.blocks[layer]
-        moved = x is not None or "resid_pre" in edits
-        straight = moved and block.queries is not None and not edits.keys() & {"k", "v"}
-        changed: dict[str, Tensor] = {} if x is None else {"resid_pre": x}
-
-        def value(stage: str) -> Tensor:
-            return changed[stage] if stage in changed else record.values[layer, stage][rows]
-
-        for stage in stages_of(self.config, layer):
-            inputs = block.reads(stage, straight=straight)
-            if stage in QKV and inputs and moved_at is not None and block.queries is None:
-                some = (torch.arange(len(rows), device=rows.device)[:, None], moved_at)
-                changed[stage] = value(stage)
-                changed[stage][some] = block.compute(stage, value("resid_pre")[some])
-            elif any(name in changed for name in inputs):
-                changed[stage] = block.compute(stage, *map(value, inputs))
-            if stage in edits:
-                changed[stage] = edits[stage](value(stage))
-        return value("resid_post")
-
-    def _content_free(self, layer: int, x: Tensor) -> Tensor:
-        """Return scores that come from positions alone, [row head query key]."""
-        block = self.blocks[layer]
-        n_query = x.shape[1] if block.queries is None else len(block.queries)
-        return block.placed(x.new_zeros(len(x), self.config.n_heads, n_query, x.shape[1]))
-
-    def _logits(self, x: Float[Tensor, "row query d_model"]) -> Float[Tensor, "row read vocab"]:
-        if self.blocks[-1].queries is None:
-            x = x[:, list(self.reads)]
-        return self.model.unembed(self.model.read(x))
-
-
-def staged(model: Transformer, reads: Sequence[int]) -> Staged:
-    """Return a model stage by stage, for the logits at some positions."""
-    return Staged(model, tuple(sorted(reads)))
