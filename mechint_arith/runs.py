@@ -98,6 +98,8 @@ class RunFolder:
         path = self.path / STATE
         if not path.exists():
             return None
+        for stale in self.path.glob(".*.tmp"):  # what a killed process was writing
+            stale.unlink()
         with safe_open(path, framework="pt") as file:
             found = json.loads(file.metadata()["run"])
             tensors = {key: file.get_tensor(key) for key in file.keys()}  # noqa: SIM118

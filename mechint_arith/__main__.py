@@ -1,0 +1,5 @@
+"""`python -m mechint_arith`: the command line."""
+
+from mechint_arith.cli import main
+
+main()
