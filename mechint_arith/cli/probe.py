@@ -100,7 +100,7 @@ def probe(
     if len(paths) > 1 and not as_json:
         from mechint_arith.cli.summary import print_table
 
-        print_table(console, frame, "Probe")
+        print_table(console, frame)
     if table is not None:
         from mechint_arith.tables import write_table
 

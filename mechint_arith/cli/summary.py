@@ -33,20 +33,21 @@ def interval(e: Estimate | None) -> str:
     return "–" if e is None else f"{e.value:.3f} [{e.low:.3f}, {e.high:.3f}]"
 
 
-def print_table(console: Console, frame: pd.DataFrame, title: str) -> None:
-    """Print a data frame; numbers with three decimals."""
-    grid = Table(title=title, title_justify="left", header_style="bold")
-    for name, dtype in frame.dtypes.items():
-        grid.add_column(
-            str(name), justify="right" if str(dtype).startswith(("float", "int")) else "left"
+def print_table(console: Console, frame: pd.DataFrame) -> None:
+    """Print several checkpoints' summary, narrow enough for 80 columns: pools as `0v seen`, `2v r1`, …"""
+    columns = [c for c in frame.columns if c not in ("sha256", "index low", "index high")]
+    named = frame["step"].notna().all() and frame["step"].is_unique
+    columns.remove("file" if named else "step")
+    grid = Table(box=None, header_style="bold", pad_edge=False, padding=(0, 1, 0, 0))
+    for column in columns:
+        short = (
+            column.replace("var_", "v\n").replace("restricted_", "r").replace("restricted", "restr")
         )
-    for row in frame.itertuples(index=False):
-        grid.add_row(
-            *(
-                "–" if v is None or v != v else f"{v:.3f}" if isinstance(v, float) else str(v)
-                for v in row
-            )
-        )
+        text = column in ("file", "verdict")
+        grid.add_column(short, justify="left" if text else "right", overflow="fold")
+    for values in frame[columns].itertuples(index=False):
+        cells = (f"{v:.3f}" if isinstance(v, float) else str(v) for v in values)
+        grid.add_row(*cells)
     console.print(grid)
 
 

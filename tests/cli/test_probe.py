@@ -1,0 +1,187 @@
+"""`probe` and `ask` as a user meets them: results, tables, and one line for everything that cannot be used."""
+
+import json
+import os
+import subprocess
+import sys
+
+import pytest
+import torch
+
+from mechint_arith.cli import main
+from mechint_arith.models.bridge import state_dict
+from mechint_arith.models.checkpoint import Checkpoint, save
+from mechint_arith.models.config import ModelConfig
+from mechint_arith.models.init import initial_weights
+from mechint_arith.tasks.assign_add import AssignAdd
+
+TASK = AssignAdd(p=7, n_vars=4, length=10, never_left=1, never_right=1)
+CONFIG = ModelConfig(
+    d_vocab=len(TASK.vocab), d_vocab_out=7, n_ctx=10, d_model=12, d_head=6, d_mlp=(0, 20)
+)
+
+
+@pytest.fixture
+def ckpt(tmp_path):
+    path = tmp_path / "step_000004.safetensors"
+    save(path, Checkpoint(CONFIG, initial_weights(CONFIG, 0), TASK, 4, 0))
+    return path
+
+
+@pytest.fixture
+def run(monkeypatch, capsys):
+    """Call the command line in this process; returns (exit code, stdout, stderr)."""
+
+    def call(*args) -> tuple[int, str, str]:
+        monkeypatch.setattr(sys, "argv", ["mechint-arith", *map(str, args)])
+        with pytest.raises(SystemExit) as stopped:
+            main()
+        out, err = capsys.readouterr()
+        return stopped.value.code or 0, out, err
+
+    return call
+
+
+def test_results_follow_the_documented_schema(ckpt, run, tmp_path):
+    code, out, _ = run("probe", "--ckpt", ckpt, "--out", tmp_path / "out", "--seed", 3)
+    assert code == 0
+    assert "not competent" in out
+    found = json.loads((tmp_path / "out" / "results.json").read_text())
+    assert found["verdict"]["name"] == "not competent"
+    assert len(found["verdict"]["reasons"]) == 4
+    assert set(found["accuracy"]["0var_held"]) == {"value", "low", "high", "n"}
+    assert found["accuracy"]["2var_held"]["n"] == 2000
+    for pair in ("direct-left", "direct-right", "direct-both"):
+        entry = found["sharing"]["pairs"][pair]
+        assert entry["verdict"] == "not competent"
+        for index in ("sigma", "swap", "overlap", "act"):
+            assert set(entry[index]) == {"value", "low", "high", "n"}
+    assert set(found["sharing"]["index"]) == {"value", "low", "high", "n"}
+    assert found["frequencies"]["reason"].startswith("no route is competent")
+    assert len(found["sha256"]) == 64
+    assert "probe --ckpt" in found["command"]
+    assert found["versions"]["torch"] == torch.__version__
+    assert found["task"]["split_seed"] == 42
+    report = (tmp_path / "out" / "report.html").read_text()
+    assert len(report) < 10e6
+    assert 'src="http' not in report
+
+
+def test_json_on_stdout_is_json_alone(ckpt, run):
+    code, out, _ = run("probe", "--ckpt", ckpt, "--json", "--quick")
+    assert code == 0
+    assert json.loads(out)["verdict"]["name"] == "not competent"
+
+
+def test_several_files_give_one_table(ckpt, run, tmp_path):
+    save(
+        tmp_path / "step_000009.safetensors",
+        Checkpoint(CONFIG, initial_weights(CONFIG, 1), TASK, 9, 1),
+    )
+    for name in ("table.csv", "table.tex"):
+        code, out, _ = run("probe", "--ckpt", tmp_path, "--quick", "--table", tmp_path / name)
+        assert code == 0
+        assert "restr" in out
+        assert out.count("not competent") == 2
+    rows = (tmp_path / "table.csv").read_text().splitlines()
+    assert rows[0].startswith("file,step,0var_seen")
+    assert [row.split(",")[1] for row in rows[1:]] == ["4", "9"]
+    assert r"0var\_seen" in (tmp_path / "table.tex").read_text()
+
+
+def test_outside_file_states_how_it_was_read(run, tmp_path):
+    path = tmp_path / "outside.pth"
+    torch.save(state_dict(CONFIG, initial_weights(CONFIG, 0)), path)
+    options = ("--task", "assign-add", "--p", 7, "--never-left", 1, "--never-right", 1)
+    code, out, _ = run("probe", "--ckpt", path, "--quick", *options)
+    assert code == 0
+    for said in (
+        "layout transformer-lens",
+        "stored as float32",
+        "dropped blocks.0.mlp",
+        "split_seed 42",
+    ):
+        assert said in out.replace("\n", " ")
+
+
+def test_unusable_input_is_one_line_and_exit_code_2(ckpt, run, tmp_path):
+    (tmp_path / "empty.pth").write_bytes(b"")
+    (tmp_path / "folder").mkdir()
+    (tmp_path / "file").write_text("x")
+    cases = [
+        (("probe",), "which checkpoint"),
+        (("probe", "--ckpt", tmp_path / "no.pth"), "no such file"),
+        (("probe", "--ckpt", tmp_path / "empty.pth"), "is empty"),
+        (("probe", "--ckpt", tmp_path / "folder"), "no checkpoints in"),
+        (("probe", "--ckpt", ckpt, "--out", tmp_path / "file"), "is a file"),
+        (("probe", "--ckpt", ckpt, "--out", "/proc/nowhere"), "cannot write"),
+        (("probe", "--ckpt", ckpt, "--table", "x.docx"), "ends in .csv or .tex"),
+        (("probe", "--ckpt", ckpt, "--threads", -1), "cannot be negative"),
+        (("ask", "a 1 + a b =", "--ckpt", ckpt), "b is not assigned"),
+        (("ask", "+ 1 2 =", "--ckpt", ckpt, "--top", 0), "top must be 1 or more"),
+    ]
+    for args, complaint in cases:
+        code, _, err = run(*args)
+        assert code == 2, args
+        assert complaint in err
+        assert err.count("\n") == 1, err
+        assert "Traceback" not in err
+
+
+def test_wrong_vocabulary_for_the_task(run, tmp_path):
+    weights = state_dict(CONFIG, initial_weights(CONFIG, 0))
+    weights["embed.W_E"] = weights["embed.W_E"][:10]
+    torch.save(weights, tmp_path / "a.pth")
+    code, _, err = run("probe", "--ckpt", tmp_path / "a.pth", "--task", "assign-add")
+    assert code == 2
+    assert "leave 0 variables" in err
+
+
+def test_ask_shows_answer_attention_and_parts(ckpt, run, tmp_path):
+    figure = tmp_path / "a.html"
+    code, out, _ = run("ask", "a 3 b 5 + a b =", "--ckpt", ckpt, "--figure", figure)
+    assert code == 0
+    for part in ("probability", "attention from =", "layer 1 head 0", "MLP 1", "margin"):
+        assert part in out
+    assert figure.stat().st_size > 1000
+    code, out, _ = run("ask", "+ 3 5 =", "--ckpt", ckpt, "--json", "--top", 2)
+    answer = json.loads(out)
+    assert answer["right"] == 1
+    assert len(answer["top"]) == 2
+
+
+HEAVY = ("torch", "transformer_lens", "pandas", "plotly", "scipy", "sklearn", "numpy")
+
+
+def imported(statement: str) -> set[str]:
+    """Which heavy packages a fresh interpreter has after a statement."""
+    code = f"import sys; {statement}; print(*sorted(set(sys.modules) & set({HEAVY!r})))"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    return set(done.stdout.split())
+
+
+def test_help_and_import_are_light():
+    assert imported("import mechint_arith, mechint_arith.cli") == set()
+
+
+def test_that_test_can_fail():
+    assert "numpy" in imported("import mechint_arith.stats")
+
+
+def test_probe_needs_no_transformer_lens():
+    assert "transformer_lens" not in imported(
+        "import mechint_arith.probing, mechint_arith.asking, mechint_arith.report_findings,"
+        " mechint_arith.models.load"
+    )
+
+
+def test_version_of_every_command_has_help():
+    for command in ("probe", "ask", "train", "series", "sweep", "length", "theory"):
+        done = subprocess.run(
+            [sys.executable, "-m", "mechint_arith", command, "--help"],
+            capture_output=True,
+            text=True,
+            check=True,
+            env={**os.environ, "COLUMNS": "100"},
+        )
+        assert "Usage" in done.stdout
