@@ -6,7 +6,18 @@ import sys
 
 import typer
 
-from mechint_arith.cli import cells, length, probe, theory, train, train_digits, train_modular
+from mechint_arith.cli import (
+    ask,
+    cells,
+    length,
+    probe,
+    series,
+    sweep,
+    theory,
+    train,
+    train_digits,
+    train_modular,
+)
 from mechint_arith.errors import InputError
 
 app = typer.Typer(
@@ -20,7 +31,10 @@ app = typer.Typer(
 train.app.command("digits")(train_digits.digits)
 train.app.command("modular")(train_modular.modular)
 app.command("probe")(probe.probe)
+app.command("ask")(ask.ask)
 app.add_typer(train.app, name="train")
+app.command("series")(series.series)
+app.command("sweep")(sweep.sweep)
 app.command("length")(length.length)
 app.command("cells")(cells.cells)
 app.command("theory")(theory.theory)
