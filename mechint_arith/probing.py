@@ -147,8 +147,10 @@ def _pair_dict(pair: PairEvidence, judged: PairVerdict) -> dict[str, Any]:
 
 
 def _route_dict(route: RouteEvidence) -> dict[str, Any]:
-    names = ("accuracy", "accuracy_held", "accuracy_diagonal", "zeroed", "mean_own", "mean_pooled")
-    names += ("resampled", "mlp_only", "keep_set", "margin")
+    names = [
+        *("accuracy", "accuracy_held", "accuracy_diagonal", "zeroed", "mean_own", "mean_pooled"),
+        *("resampled", "mlp_only", "keep_set", "margin"),
+    ]
     return {
         **_estimates({name: getattr(route, name) for name in names}),
         "negative_share": route.negative_share,

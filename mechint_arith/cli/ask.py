@@ -81,7 +81,7 @@ def _print(console: Console, answer: Answer) -> None:
     console.print(attention)
     console.print()
     parts = Table("part", "adds to the margin", box=None, header_style="bold", pad_edge=False)
-    for name, value in answer.parts:
-        parts.add_row(name, f"{value:8.2f}")
+    for name, adds in answer.parts:
+        parts.add_row(name, f"{adds:8.2f}")
     parts.add_row(Text("margin", style="bold"), Text(f"{answer.margin:8.2f}", style="bold"))
     console.print(parts)

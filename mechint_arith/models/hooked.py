@@ -100,7 +100,7 @@ class HookedTransformer(Transformer, HookedRootModule):
         """Add hooks for the length of a `with` block. Raises `InputError` where one matches no hook point."""
         for name, _ in (*fwd_hooks, *bwd_hooks):
             self._require_match(name)
-        checked = [(name, partial(_checked, user=fn)) for name, fn in fwd_hooks]
+        checked: list[Any] = [(name, partial(_checked, user=fn)) for name, fn in fwd_hooks]
         with super().hooks(checked, list(bwd_hooks), reset_hooks_end, clear_contexts):
             yield self
 
@@ -127,13 +127,13 @@ class HookedTransformer(Transformer, HookedRootModule):
     def set_use_attn_result(self, on: bool) -> None:
         """Whether each head's own output is computed at `hook_result`."""
         self.cfg.use_attn_result = on
-        for block in self.blocks:
+        for block in self.layers:
             block.attn.with_result = on
 
     def set_use_split_qkv_input(self, on: bool) -> None:
         """Whether queries, keys and values read separate copies of the residual (`hook_q_input`, …)."""
         self.cfg.use_split_qkv_input = on
-        for block in self.blocks:
+        for block in self.layers:
             block.split_inputs = on
 
     def to_tokens(self, prompts: str | Sequence[str]) -> Tensor:
@@ -158,7 +158,7 @@ class HookedTransformer(Transformer, HookedRootModule):
         """Sum of the output biases up to a layer's input (or its MLP's input), [d_model]."""
         total = self.embed.W_E.new_zeros(self.config.d_model)
         for i in range(layer + mlp_input):
-            block = self.blocks[i]
+            block = self.layers[i]
             if self.config.attn_bias:
                 total = total + block.attn.b_O
             if self.config.mlp_bias and include_mlp_biases and block.mlp is not None and i < layer:

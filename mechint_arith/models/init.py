@@ -23,9 +23,10 @@ def initial_weights(
     std = 0.8 / config.d_model**0.5
     drawn: dict[str, Tensor] = {}
 
-    def draw(name: str, shape: tuple[int, ...] | None = None) -> None:
-        if name in shapes or shape is not None:
-            drawn[name] = torch.empty(shapes.get(name, shape)).normal_(0, std, generator=generator)
+    def draw(name: str, otherwise: tuple[int, ...] = ()) -> None:
+        shape = shapes.get(name, otherwise)
+        if shape:
+            drawn[name] = torch.empty(shape).normal_(0, std, generator=generator)
 
     draw("embed.W_E")
     draw("pos_embed.W_pos")

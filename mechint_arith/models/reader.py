@@ -15,7 +15,7 @@ from torch import Tensor, nn
 from mechint_arith.errors import InputError
 from mechint_arith.models.config import ModelConfig
 from mechint_arith.models.folded import Folded, Run, activate, fold, why_not_foldable
-from mechint_arith.models.transformer import Transformer
+from mechint_arith.models.transformer import MLP, Transformer
 
 
 @runtime_checkable
@@ -58,13 +58,19 @@ class Plain:
 
     @property
     def w_logit(self) -> Tensor:
-        return self.network.blocks[-1].mlp.W_out @ self.w_u
+        return self._mlp.W_out @ self.w_u
+
+    @property
+    def _mlp(self) -> MLP:
+        mlp = self.network.layers[-1].mlp
+        assert mlp is not None
+        return mlp
 
     def __call__(self, tokens: Tensor) -> Run:
         """Run the model; patterns are [batch head pos pos] but for the last layer's [batch head pos]."""
         seen: dict[str, Tensor] = {}
-        blocks = list(self.network.blocks)
-        places = {"pre": blocks[-1].hook_resid_pre, "mid": blocks[-1].hook_resid_mid}
+        blocks = self.network.layers
+        places: dict[str, nn.Module] = {"pre": blocks[-1].hook_resid_pre, "mid": blocks[-1].hook_resid_mid}
         places |= {f"pattern {i}": block.attn.hook_pattern for i, block in enumerate(blocks)}
 
         def keep(name: str, module: nn.Module) -> torch.utils.hooks.RemovableHandle:
@@ -86,14 +92,14 @@ class Plain:
 
     def after_mid(self, resid_mid: Tensor) -> tuple[Tensor, Tensor]:
         """Return the neurons and the logits that follow from the last MLP's input."""
-        mlp = self.network.blocks[-1].mlp
+        mlp = self._mlp
         pre = resid_mid @ mlp.W_in + mlp.b_in if mlp.bias else resid_mid @ mlp.W_in
         post = activate(self.config, pre)
         return post, self.logits_from(resid_mid, post)
 
     def logits_from(self, resid_mid: Tensor, post: Tensor) -> Tensor:
         """Return the logits of a residual stream and of (possibly changed) neurons."""
-        mlp = self.network.blocks[-1].mlp
+        mlp = self._mlp
         out = post @ mlp.W_out + mlp.b_out if mlp.bias else post @ mlp.W_out
         return self.network.unembed(resid_mid + out)
 

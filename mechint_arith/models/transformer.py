@@ -260,6 +260,11 @@ class Transformer(nn.Module):
             self.to(next(iter(weights.values())).dtype)
             self.load_state_dict(dict(weights))
 
+    @property
+    def layers(self) -> list[Block]:
+        """The blocks as what they are."""
+        return [block for block in self.blocks if isinstance(block, Block)]
+
     def forward(
         self,
         tokens: Tensor,
