@@ -20,6 +20,7 @@ import torch
 from torch import Tensor
 
 from mechint_arith import indices
+from mechint_arith.errors import InputError
 from mechint_arith.indices import Resampler, covering
 from mechint_arith.models.folded import Run
 from mechint_arith.models.reader import Reader
@@ -110,8 +111,15 @@ def evidence(
 ) -> Evidence:
     """Measure a model on matched prompts of every number pair (`quick`: at most 1,000 pairs).
 
-    Where p^2 is below 1,000, pairs are repeated with fresh prefixes.
+    Where p^2 is below 1,000, pairs are repeated with fresh prefixes. Raises `InputError` where too few pairs
+    of different numbers exist to compare anything (p = 2).
     """
+    off = task.seen.reshape(task.p, task.p) & ~np.eye(task.p, dtype=bool)
+    if task.p < 3 or not off.any():
+        raise InputError(
+            f"p = {task.p} with {task.seen.sum()} seen pairs is too small for a sharing verdict: it needs p of 3"
+            " or more and a seen pair of two different numbers"
+        )
     rng = np.random.default_rng((seed, 300))
     pair = np.arange(task.p**2)
     if quick and len(pair) > QUICK_PAIRS:
@@ -202,7 +210,8 @@ class _Measurement:
         effect = self.effect[name]
         chosen = covering(effect)
         gate = over(self.off & self.seen)
-        assert gate is not None
+        if gate is None:
+            raise InputError("none of the chosen pairs was seen in training: leave --quick out")
         return RouteEvidence(
             accuracy=gate,
             accuracy_held=over(self.off & ~self.seen),

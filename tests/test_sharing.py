@@ -7,6 +7,7 @@ import pytest
 import torch
 
 from mechint_arith import metrics, sharing
+from mechint_arith.errors import InputError
 from mechint_arith.models.config import ModelConfig
 from mechint_arith.models.folded import fold
 from mechint_arith.models.init import initial_weights
@@ -74,6 +75,21 @@ def test_counts_and_shapes(found):
 def test_an_untrained_network_looks_shared_but_is_not_competent(found):
     """Trap 1: without the competence gate a random network scores high."""
     assert judge(found).name == "not competent"
+
+
+def test_a_modulus_without_pairs_to_compare_is_refused():
+    task = AssignAdd(p=2, n_vars=4, length=10, never_left=1, never_right=1)
+    config = replace(CONFIG, d_vocab=len(task.vocab), d_vocab_out=2)
+    with pytest.raises(InputError, match="too small for a sharing verdict"):
+        sharing.evidence(fold(config, initial_weights(config, 0)), task)
+
+
+def test_the_smallest_moduli_are_measured():
+    for p in (3, 4):
+        task = AssignAdd(p=p, n_vars=2, length=8, never_left=0, never_right=0)
+        config = replace(CONFIG, d_vocab=len(task.vocab), d_vocab_out=p, n_ctx=8)
+        model = fold(config, initial_weights(config, 0))
+        assert judge(sharing.evidence(model, task, n_resamples=20)).name == "not competent"
 
 
 def test_seed_makes_evidence_reproducible(found):
