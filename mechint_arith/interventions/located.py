@@ -85,7 +85,7 @@ class Located:
 
         With a subspace only the coordinates within it change: x + (new - x) B B^T.
         """
-        site = self.site
+        site, new = self.site, new.to(value.dtype)
         grid = value.transpose(1, 2) if site.hook in ENTRIES else value
         index = self._index(rows, columns)
         part = grid if index is None else grid[index]
@@ -95,7 +95,7 @@ class Located:
             new = inner + (new - inner) @ basis @ basis.mT
         if self.keys is not None:
             keys = self.key_index(rows, inner)
-            new = inner.scatter(-1, keys, new.to(inner.dtype).expand(keys.shape))
+            new = inner.scatter(-1, keys, new.expand(keys.shape))
         elif site.neurons is not None:
             inner = inner.clone()
             inner[..., list(site.neurons)] = new
