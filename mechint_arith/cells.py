@@ -15,8 +15,9 @@ what has one is never done again. The summary is the table as JSON:
              lengths[]     length, region, predicted, truncated; runs: how many converged; over those:
                            accuracy and agreement per run, and mean_accuracy, mean_agreement across runs
                            (Student's t, the run is the unit; null for fewer than two)
-             runs[]        seed, in_domain, converged, verdicts, and length -> accuracy and agreement
-                           (value, low, high, n)
+             runs[]        seed, in_domain, converged, verdicts, length -> accuracy and agreement
+                           (value, low, high, n), and curve: step, in_domain and truncated (length ->
+                           agreement) every 500 steps of training, on 300 pairs each
 
 The training itself is `digit_training`, the judgement `length`.
 """
@@ -37,12 +38,13 @@ from mechint_arith.files import write_json
 from mechint_arith.length import measure
 from mechint_arith.models.checkpoint import read, step_path
 from mechint_arith.models.config import ModelConfig
-from mechint_arith.runs import RunFolder
+from mechint_arith.runs import RunFolder, read_metrics
 from mechint_arith.stats import seeds as across_runs
 from mechint_arith.tasks import task_to_dict
 from mechint_arith.tasks.digits import DigitsTask
 
 REPORT = "length.json"
+CURVE_EVERY = 500
 TOP_KEYS = {"task", "model", "recipe", "encoding", "cell"}
 CELL_KEYS = {"name", "group", "encoding", "seeds", "question", "round", "task", "model", "recipe"}
 
@@ -218,7 +220,10 @@ def _summary(cell: Cell, out: Path) -> dict[str, Any]:
         "missing": [seed for seed in cell.seeds if seed not in reports],
         "verdicts": {region: dict(counts) for region, counts in verdicts.items()},
         "lengths": _lengths([r for r in reports.values() if r["converged"]]),
-        "runs": [_run_summary(seed, report) for seed, report in reports.items()],
+        "runs": [
+            _run_summary(seed, report) | {"curve": _curve(cell_run(cell, seed, out).folder.path)}
+            for seed, report in reports.items()
+        ],
     }
 
 
@@ -229,6 +234,18 @@ def _run_summary(seed: int, report: Mapping[str, Any]) -> dict[str, Any]:
     }
     kept = {key: report[key] for key in ("in_domain", "converged", "verdicts")}
     return {"seed": seed, **kept, "lengths": lengths}
+
+
+def _curve(folder: Path) -> list[dict[str, Any]]:
+    """Return agreement with the truncated function over training, as it was logged."""
+    prefix, points = "truncated ", []
+    for row in read_metrics(folder):
+        if row["step"] % CURVE_EVERY == 0:
+            kept = {k.removeprefix(prefix): v for k, v in row.items() if k.startswith(prefix)}
+            rounded = {m: round(share, 4) for m, share in kept.items()}
+            share = round(row["in_domain"], 4)
+            points.append({"step": row["step"], "in_domain": share, "truncated": rounded})
+    return points
 
 
 def _lengths(converged: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:

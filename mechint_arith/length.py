@@ -264,8 +264,13 @@ def digits_task(checkpoint: Checkpoint) -> DigitsTask:
 def test_sets(
     task: DigitsTask, lengths: Sequence[int], n: int, seed: int
 ) -> tuple[Batch, dict[int, Batch]]:
-    """Return held-out pairs of the training distribution, and length -> pairs of that length."""
-    in_domain = digits.held_out_batch(task, n, np.random.default_rng((seed, 0)))
+    """Return held-out pairs of the training distribution, and length -> pairs of that length.
+
+    Of n held-out draws each pair is kept once, so that a small table is not counted over and over.
+    """
+    drawn = digits.held_out_batch(task, n, np.random.default_rng((seed, 0)))
+    once = np.unique(drawn.tokens, axis=0, return_index=True)[1]
+    in_domain = drawn[np.sort(once)]
     return in_domain, {
         m: digits.test_batch(task, m, n, np.random.default_rng((seed, m))) for m in lengths
     }

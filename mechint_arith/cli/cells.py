@@ -53,7 +53,7 @@ def cells(
         title = f"[{i}/{len(runs)}] {run.name}"
         run_digits(
             run.folder,
-            every=run.folder.recipe.steps,
+            every=1000,
             resume=True,
             threads=threads,
             title=title.replace("[", "\\["),

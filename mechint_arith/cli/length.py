@@ -92,7 +92,7 @@ def show(report: LengthReport, points: list[CurvePoint]) -> None:
 def _curve_table(points: list[CurvePoint]) -> object:
     from rich.table import Table
 
-    table = Table(title="agreement with the truncated function, %")
+    table = Table(title="agreement with truncated function, %")
     lengths = list(points[0].agreement)
     for heading in ("step", "in domain", *map(str, lengths)):
         table.add_column(heading, justify="right")
