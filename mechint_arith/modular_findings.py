@@ -1,0 +1,253 @@
+"""Everything `mechint-arith fourier` and `probe` find out about a modular checkpoint, as one value.
+
+A circuit is claimed only of a model that is competent: whose accuracy on held-out pairs (on all pairs, where the
+split is not known) has a lower limit of at least `COMPETENT`. Spectra are shown in any case. Writes and prints
+nothing; `ModularFindings.as_dict` is the schema of `results.json`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import torch
+
+from mechint_arith import modular_circuit as parts
+from mechint_arith.errors import InputError
+from mechint_arith.interventions.frequencies import (
+    FrequencyEffect,
+    Recorded,
+    effects,
+    modular_table,
+    record,
+)
+from mechint_arith.metrics import loss
+from mechint_arith.models.checkpoint import Checkpoint
+from mechint_arith.models.reader import reader
+from mechint_arith.modular_circuit import Circuit, Frequencies, Progress
+from mechint_arith.probes.frequencies import NeuronFrequencies
+from mechint_arith.stats import Estimate, share
+from mechint_arith.tasks import splits, task_to_dict
+from mechint_arith.tasks.additive import additive_view, why_not_additive
+from mechint_arith.tasks.modular import ModularTask
+
+SCHEMA = 1
+COMPETENT = 0.90
+"""Least lower limit of accuracy for a circuit to be claimed."""
+
+
+@dataclass(frozen=True, eq=False)
+class ModularFindings:
+    """What was found on one modular checkpoint."""
+
+    checkpoint: Checkpoint
+    provenance: Mapping[str, Any]
+    """File, its sha256, command, versions, how it was read."""
+    accuracy: Mapping[str, Estimate]
+    """`all`, and where the split is known `seen`, `held` and the strata of held-out pairs."""
+    loss: Mapping[str, float]
+    """Mean cross entropy in nats over the same pairs as `all`, `seen`, `held`."""
+    order: str | None
+    """In which order of numbers the task is addition; None where it is in none."""
+    frequencies: Frequencies | None
+    neurons: NeuronFrequencies | None
+    progress: Progress | None
+    circuit: Circuit | None
+    effects: tuple[FrequencyEffect, ...]
+    """Key frequencies kept and removed at each site; empty where no circuit is claimed."""
+    no_circuit: str | None
+    """Why no circuit is claimed, or None."""
+
+    @property
+    def kind(self) -> str:
+        """`clock`, `pizza`, `neither clearly`, or `none` where no circuit is claimed."""
+        return "none" if self.circuit is None else self.circuit.kind
+
+    @property
+    def clusters(self) -> dict[int, int]:
+        """Frequency -> number of neurons of which it explains most; empty where no circuit is claimed."""
+        if self.neurons is None or self.circuit is None:
+            return {}
+        found = self.neurons.clusters(least=parts.CLUSTERED)
+        return {k: len(neurons) for k, neurons in found.items()}
+
+    def as_dict(self) -> dict[str, Any]:
+        """Plain JSON values: the schema of `results.json`."""
+        source = self.checkpoint.meta.get("source") or {}
+        f = self.frequencies
+        return {
+            "schema": SCHEMA,
+            "kind": "modular",
+            **self.provenance,
+            "layout": source.get("layout", "mechint-arith"),
+            "ignored_keys": source.get("ignored", []),
+            "dtype": source.get("dtype", "float32"),
+            "model": self.checkpoint.config.as_dict(),
+            "task": task_to_dict(self.checkpoint.task),
+            "step": self.checkpoint.step,
+            "seed": self.checkpoint.seed,
+            "accuracy": {name: e.as_dict() for name, e in self.accuracy.items()},
+            "loss": dict(self.loss),
+            "order": self.order,
+            "frequencies": [] if f is None else list(f.strongest),
+            "embedding": None if f is None else _key(f.embedding_key),
+            "logits": None
+            if f is None
+            else {
+                "key": list(f.logits.frequencies),
+                "shares": _rounded(f.logits.shares),
+                "sum_shares": _rounded(f.logits.sum_shares),
+                "null": f.logits.lhs.statement,
+            },
+            "circuit": {
+                "claimed": self.circuit is not None,
+                "reason": self.no_circuit,
+                "kind": self.kind,
+                "key_frequencies": list(f.key) if f is not None and self.circuit else [],
+                "neuron_clusters": {str(k): n for k, n in self.clusters.items()},
+                "clock_or_pizza": None if self.circuit is None else _circuit(self.circuit),
+                "interventions": [e.as_dict() for e in self.effects],
+            },
+            "neurons": None
+            if self.neurons is None
+            else {
+                "frequency": self.neurons.frequency.tolist(),
+                "fraction": _rounded(self.neurons.fraction),
+            },
+            "progress": None if self.progress is None else parts.progress_dict(self.progress),
+        }
+
+
+def _key(found: Any) -> dict[str, Any]:
+    return {
+        "key": list(found.frequencies),
+        "periods": list(found.periods),
+        "shares": _rounded(found.shares),
+        "floor": found.floor,
+        "null": found.statement,
+    }
+
+
+def _rounded(values: np.ndarray) -> list[float]:
+    return [round(float(x), 6) for x in values]
+
+
+def _circuit(found: Circuit) -> dict[str, Any]:
+    return {
+        "gradient_symmetricity": found.symmetricity.mean.as_dict(),
+        "distance_irrelevance": found.distance_irrelevance.mean.as_dict(),
+        "circularity": found.circularity.mean,
+        "rule": {"clock": list(parts.CLOCK), "pizza": list(parts.PIZZA)},
+    }
+
+
+def split_known(checkpoint: Checkpoint) -> bool:
+    """Whether the checkpoint's pairs are known to be seen or held out: ours are, an outside file's are not."""
+    source = checkpoint.meta.get("source")
+    return source is None or bool(source.get("split_known"))
+
+
+def measure(
+    checkpoint: Checkpoint,
+    *,
+    quick: bool = False,
+    seed: int = 0,
+    frequencies: tuple[int, ...] | None = None,
+    provenance: Mapping[str, Any] | None = None,
+    progress: Callable[[str], None] = lambda stage: None,
+) -> ModularFindings:
+    """Measure a modular checkpoint.
+
+    quick: no interventions, and no measures by gradient. frequencies: those of the progress measures; by default
+    the model's own key ones. Raises `InputError` for a model of another task.
+    """
+    task = checkpoint.task
+    if not isinstance(task, ModularTask):
+        raise InputError("this is no modular model: mechint-arith probe reads it")
+    progress("accuracy")
+    known = split_known(checkpoint)
+    accuracy, losses = scores(checkpoint, known=known)
+    reason = why_not_additive(task)
+    found: dict[str, Any] = {
+        "order": None,
+        "frequencies": None,
+        "neurons": None,
+        "progress": None,
+        "circuit": None,
+        "effects": (),
+    }
+    if reason is None:
+        view = additive_view(task)
+        recorded = record(checkpoint.config, checkpoint.weights, modular_table(task, view))
+        progress("frequencies")
+        rng = np.random.default_rng((seed, 500))
+        spectra = parts.frequencies(recorded, view, rng=rng)
+        train = task.seen.reshape(task.p, task.p)[view.pairs] if known else None
+        chosen = spectra.key if frequencies is None else frequencies
+        reason = _why_no_claim(accuracy, spectra)
+        found |= {
+            "order": view.statement,
+            "frequencies": spectra,
+            "neurons": parts.neuron_clusters(recorded),
+            "progress": parts.progress(recorded, view, chosen, train=train),
+        }
+        if reason is None and not quick:
+            found |= _claimed(recorded, view, spectra, seed, progress)
+    if reason is None and quick:
+        reason = "left out with --quick"
+    return ModularFindings(
+        checkpoint, dict(provenance or {}), accuracy, losses, no_circuit=reason, **found
+    )
+
+
+def _claimed(
+    recorded: Recorded, view: Any, spectra: Frequencies, seed: int, progress: Callable[[str], None]
+) -> dict[str, Any]:
+    progress("clock or pizza")
+    circuit = parts.circuit(recorded, view, rng=np.random.default_rng((seed, 501)))
+    progress("interventions")
+    rng = np.random.default_rng((seed, 502))
+    return {"circuit": circuit, "effects": effects(recorded, spectra.key, n_controls=2, rng=rng)}
+
+
+def _why_no_claim(accuracy: Mapping[str, Estimate], spectra: Frequencies) -> str | None:
+    judged = "held" if "held" in accuracy else "all"
+    if accuracy[judged].low < COMPETENT:
+        return f"accuracy on {judged} pairs is {accuracy[judged]}: below {COMPETENT} no circuit is claimed"
+    if not spectra.key:
+        return "no frequency stands out of the null, so no circuit is claimed"
+    return None
+
+
+def scores(checkpoint: Checkpoint, *, known: bool) -> tuple[dict[str, Estimate], dict[str, float]]:
+    """Return accuracy and mean loss over all pairs that have an answer, and by split where it is known.
+
+    Accuracy also on held-out pairs by stratum: mirror seen, mirror held, and the diagonal.
+    """
+    task = checkpoint.task
+    assert isinstance(task, ModularTask)
+    model = reader(checkpoint.config, checkpoint.weights, read=task.length - 1)
+    batch = task.batch()
+    with torch.no_grad():
+        tokens = torch.from_numpy(batch.tokens)
+        logits = torch.cat([model(rows).logits for rows in tokens.split(4096)])
+    right = (logits.argmax(-1) == torch.from_numpy(batch.labels)).numpy()
+    losses = loss(logits, torch.from_numpy(batch.labels)).numpy()
+    rows = {"all": np.ones(len(batch), bool)}
+    if known:
+        held = np.asarray(batch.factors["held"])
+        rows |= {"seen": ~held, "held": held}
+    found = {name: float(losses[mask].mean()) for name, mask in rows.items() if mask.any()}
+    if known and task.op in ("add", "mul"):
+        stratum = splits.strata(batch.factors["pair"], task.seen, task.p)
+        rows |= {
+            f"held, {name}": rows["held"] & (stratum == k) for k, name in enumerate(splits.STRATA)
+        }
+    accuracy = {
+        name: share(int(right[mask].sum()), int(mask.sum()))
+        for name, mask in rows.items()
+        if mask.any()
+    }
+    return accuracy, found
