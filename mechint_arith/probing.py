@@ -208,7 +208,7 @@ def probe(
         reason = "no route is competent, so no circuit is claimed"
     else:
         progress("frequencies")
-        frequencies, agreement = _frequencies(model, task, competent, seed)
+        frequencies, agreement = route_frequencies(model, task, competent, seed)
     return Findings(
         checkpoint,
         dict(provenance or {}),
@@ -224,9 +224,13 @@ def probe(
     )
 
 
-def _frequencies(
+def route_frequencies(
     model: Reader, task: AssignAdd, routes: list[str], seed: int
 ) -> tuple[dict[str, RouteFrequencies], dict[str, FrequencyAgreement]]:
+    """Return route -> key frequencies of its logits, and judged pair -> agreement of their neurons.
+
+    Over all number pairs, one matched prompt each; routes: those that are competent.
+    """
     from mechint_arith.probes.key_frequencies import Null, pair_key_frequencies
     from mechint_arith.probes.routes import compare_routes
 
