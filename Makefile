@@ -3,7 +3,7 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
-CKPT ?= checkpoints/assign_add_p59/step_030000.safetensors
+CKPT ?= checkpoints/assign_add_p59/step_023100.safetensors
 OUT ?= out/probe
 
 .DEFAULT_GOAL := help
