@@ -159,7 +159,7 @@ def _sharing(findings: Findings, pairs: Sequence[str], title: str) -> Table:
         ("ACT", "act"),
     ):
         grid.add_row(name, *(interval(getattr(pair, field)) for pair in found))
-    grid.add_row("OVERLAP by chance", *(f"{pair.overlap_null:.3f}" for pair in found), style="dim")
+    grid.add_row("by chance", *(f"{pair.overlap_null:.3f}" for pair in found), style="dim")
     names = [findings.verdict.pairs[name].name for name in pairs]
     grid.add_row("verdict", *(Text(name, style=STYLE[name]) for name in names))
     return grid
