@@ -9,6 +9,7 @@ import typer
 from mechint_arith.cli import (
     ask,
     cells,
+    diagram,
     length,
     probe,
     series,
@@ -32,6 +33,7 @@ train.app.command("digits")(train_digits.digits)
 train.app.command("modular")(train_modular.modular)
 app.command("probe")(probe.probe)
 app.command("ask")(ask.ask)
+app.command("diagram")(diagram.diagram)
 app.add_typer(train.app, name="train")
 app.command("series")(series.series)
 app.command("sweep")(sweep.sweep)
