@@ -3,7 +3,7 @@
 A table is a TOML file. `[task]`, `[model]` and `[recipe]` hold what all cells share, `[encoding.NAME]` what a
 position encoding changes in the model; each `[[cell]]` has `name`, `group`, `encoding`, `seeds`, `question`,
 optionally its `round`, and its own `task`, `model` and `recipe` on top. Runs are done round by round
-(0 first), in the file's order, seed after seed.
+(0 first), and within a round every cell's first seed before anyone's second.
 
 Every run has the folder OUT/<cell>/seed<seed>, and there `length.json` (a `LengthReport`) once it is measured;
 what has one is never done again. The summary is the table as JSON:
@@ -108,8 +108,12 @@ class Table:
 
     def runs(self, out: Path) -> list[CellRun]:
         """Return every run, in the order in which they are done."""
-        ordered = sorted(self.cells, key=lambda cell: cell.round)
-        return [cell_run(cell, seed, out) for cell in ordered for seed in cell.seeds]
+        every = [
+            (c.round, i, cell_run(c, seed, out))
+            for c in self.cells
+            for i, seed in enumerate(c.seeds)
+        ]
+        return [run for *_, run in sorted(every, key=lambda entry: entry[:2])]
 
 
 def cell_run(cell: Cell, seed: int, out: Path) -> CellRun:

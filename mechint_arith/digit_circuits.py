@@ -202,15 +202,7 @@ def carry_effects(
     """
     if task.op != "add" or task.modulus is not None or not 1 <= position < task.longest:
         raise InputError("carries are compared for plain addition, at positions 1 … longest - 1")
-    width, base = task.slots, task.base
-    a, b = (rng.integers(base, size=(n, width)) for _ in range(2))
-    a[:, position + 1 :] = b[:, position + 1 :] = 0
-    low = position - 1
-    a[:, :low] = b[:, :low] = 0  # nothing is carried into the digit that makes the carry
-    b[:, low] = rng.integers(1, base, size=n)
-    carries, stays = a.copy(), a.copy()
-    carries[:, low] = base - b[:, low] + (rng.random(n) * b[:, low]).astype(int)
-    stays[:, low] = (rng.random(n) * (base - b[:, low])).astype(int)
+    carries, stays, b = _carry_pairs(task, position, rng, n)
     activations, scales, answers = [], [], []
     for numbers in (carries, stays):
         batch = digits.build(task, numbers, b)
@@ -222,6 +214,24 @@ def carry_effects(
     difference = direction[:, answers[0]] - direction[:, answers[1]]
     parts = (activations[0] - activations[1]) * difference.T * scales[0][:, None]
     return parts.numpy()
+
+
+def _carry_pairs(
+    task: DigitsTask, position: int, rng: np.random.Generator, n: int
+) -> tuple[Array, Array, Array]:
+    """Return digits of a with a carry into `position`, of a without, and of b: int64 [n width] each.
+
+    Below the digit that makes the carry and above `position` all digits are 0.
+    """
+    width, base, low = task.slots, task.base, position - 1
+    a, b = (rng.integers(base, size=(n, width)) for _ in range(2))
+    for number in (a, b):
+        number[:, position + 1 :] = number[:, :low] = 0
+    b[:, low] = rng.integers(1, base, size=n)
+    carries, stays = a.copy(), a.copy()
+    carries[:, low] = base - b[:, low] + (rng.random(n) * b[:, low]).astype(int)
+    stays[:, low] = (rng.random(n) * (base - b[:, low])).astype(int)
+    return carries, stays, b
 
 
 def _last_mlp(model: Transformer) -> MLP:
