@@ -8,8 +8,10 @@ import typer
 
 from mechint_arith.cli import (
     ask,
+    calibrate,
     cells,
     diagram,
+    fourier,
     length,
     probe,
     series,
@@ -34,12 +36,14 @@ train.app.command("modular")(train_modular.modular)
 app.command("probe")(probe.probe)
 app.command("ask")(ask.ask)
 app.command("diagram")(diagram.diagram)
+app.command("fourier")(fourier.fourier)
 app.add_typer(train.app, name="train")
 app.command("series")(series.series)
 app.command("sweep")(sweep.sweep)
 app.command("length")(length.length)
 app.command("cells")(cells.cells)
 app.command("theory")(theory.theory)
+app.command("calibrate")(calibrate.calibrate)
 
 
 def main() -> None:

@@ -38,6 +38,11 @@ def probe(
     split_seed: o.SplitSeed = None,
     never_left: o.NeverLeft = None,
     never_right: o.NeverRight = None,
+    op: o.Op = None,
+    equals: o.Equals = None,
+    layout: o.Layout = None,
+    config: o.Config = None,
+    attn_coeff: o.AttnCoeff = None,
     threads: o.Threads = 1,
 ) -> None:
     """Do the same MLP neurons serve direct inputs (7+12) and indirect ones (x=7, y=12, x+y)?
@@ -45,7 +50,8 @@ def probe(
     Prints accuracy by pool, cell and stratum, what the MLP is needed for, and the sharing verdict with its
     reasons: **shared**, **partly shared**, **separate**, **not competent** or **inconclusive**. With --out it
     also writes `results.json` and `report.html`, one file with pictures that opens offline. Any verdict exits
-    with code 0; a file that cannot be read exits with code 2.
+    with code 0; a file that cannot be read exits with code 2. A modular checkpoint gets its Fourier analysis, as
+    `fourier` gives it.
 
     Example: `mechint-arith probe --ckpt checkpoints/assign_add_p59/step_030000.safetensors --out out/probe`
     """
@@ -53,6 +59,7 @@ def probe(
 
     from mechint_arith.models.load import load_checkpoint
     from mechint_arith.probing import probe as run_probe
+    from mechint_arith.tasks.modular import ModularTask
 
     paths = o.expand([*(ckpt or []), *(files or [])])
     if not paths:
@@ -68,7 +75,18 @@ def probe(
         split_seed=split_seed,
         never_left=never_left,
         never_right=never_right,
+        op=op,
+        equals=equals,
+        layout=layout,
+        config=config,
+        attn_coeff=attn_coeff,
     )
+    if isinstance(load_checkpoint(paths[0], hints).task, ModularTask):
+        from mechint_arith.cli.fourier import analyse, deliver
+
+        results = [analyse(path, hints, seed=seed, quick=quick) for path in paths]
+        deliver(results, paths, out=out, as_json=as_json)
+        return
     console, errors = Console(), Console(stderr=True)
     found: list[Findings] = []
     for path in paths:

@@ -129,6 +129,6 @@ def run_modular(
         device=device,
         threads=threads,
         measure_every=measure_every,
-        headline=("accuracy_seen", "accuracy_held", "loss_held"),
+        headline=("accuracy_seen", "accuracy_held"),
         title=f"train {task.op} mod {task.p}",
     )
