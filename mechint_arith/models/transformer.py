@@ -234,7 +234,7 @@ class Unembed(nn.Module):
         self.bias = config.unembed_bias
         _parameters(self, "unembed.", config)
 
-    def forward(self, x: Float[Tensor, "batch pos d_model"]) -> Float[Tensor, "batch pos vocab"]:
+    def forward(self, x: Float[Tensor, "*batch d_model"]) -> Float[Tensor, "*batch vocab"]:
         return x @ self.W_U + self.b_U if self.bias else x @ self.W_U
 
 

@@ -7,6 +7,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import cached_property
 from string import ascii_lowercase
+from typing import SupportsIndex
 
 from mechint_arith.errors import InputError
 
@@ -39,7 +40,7 @@ class Vocab:
             found.append(self.ids[symbol])
         return found
 
-    def decode(self, ids: Iterable[int]) -> list[str]:
+    def decode(self, ids: Iterable[SupportsIndex]) -> list[str]:
         """Return the symbols of token ids."""
         return [self.symbols[int(i)] for i in ids]
 
