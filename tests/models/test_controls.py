@@ -101,7 +101,7 @@ def test_rewrites_keep_the_logits_of_every_pool(base, kind):
     model = BASES[base]()
     made = EXACT[kind](model)
     assert_same_function(model, made)
-    assert made.meta["control"]["change"]["largest logit change"] < 1e-3
+    assert made.meta["planted"]["change"]["largest logit change"] < 1e-3
     assert made.config.d_head == model.config.d_head
 
 
@@ -127,7 +127,7 @@ def _ours(weights, config):
 def test_gates_are_exact_zeros_on_every_prompt():
     base = random_model()
     made = controls.partial(base, 0.25, flag="any", scaled=True, seed=3)
-    gates = np.array([int(g) for g in made.meta["control"]["gates"]])
+    gates = np.array([int(g) for g in made.meta["planted"]["gates"]])
     is_open = alive(gates, "any")
     folded = fold(made.config, made.weights, read=TASK.places["equals"])
     for i, name in enumerate(pools.pool_names(TASK)):
@@ -184,10 +184,10 @@ def test_effects_equal_ablation_by_the_plain_forward_pass():
 @pytest.mark.parametrize("flag", FORMS)
 def test_a_split_is_planted_between_routes_that_differ_in_the_flag(flag):
     made = controls.split(random_model(), flag=flag, seed=0)
-    assert made.meta["control"]["kind"] == "split"
+    assert made.meta["planted"]["kind"] == "split"
     is_set = dict(zip(ROUTES, FORMS[flag].routes, strict=True))
     for one, two in ROUTE_PAIRS:
-        share = made.meta["control"]["truth"]["shares"][f"{one}-{two}"]["share"]
+        share = made.meta["planted"]["truth"][f"{one}-{two}"]["share"]
         assert share == pytest.approx(1.0 if is_set[one] == is_set[two] else 0.0)
 
 
@@ -199,17 +199,17 @@ def test_planted_shares_are_shares_of_effect():
     unimportant = controls.partial(base, 0.5, choice="unimportant", seed=1)
     assert share_of(important) > 0.7
     assert share_of(unimportant) < 0.3
-    gates = np.array([int(g) for g in important.meta["control"]["gates"]])
+    gates = np.array([int(g) for g in important.meta["planted"]["gates"]])
     folded = fold(important.config, important.weights, read=TASK.places["equals"])
     effect = effects(folded, TASK, np.random.default_rng(8))
     for route in ("direct", "left"):
         positive = effect[route].clip(0)
-        recorded = important.meta["control"]["truth"]["shares"]["direct-left"][route]
+        recorded = important.meta["planted"]["truth"]["direct-left"][route]
         assert positive[gates == 0].sum() / positive.sum() == pytest.approx(recorded, abs=0.05)
 
 
 def share_of(made: Checkpoint) -> float:
-    return made.meta["control"]["truth"]["shares"]["direct-left"]["share"]
+    return made.meta["planted"]["truth"]["direct-left"]["share"]
 
 
 def test_nothing_is_axis_aligned_and_seeds_decide():
@@ -224,10 +224,35 @@ def test_nothing_is_axis_aligned_and_seeds_decide():
 
 def test_cancelling_copies_work_against_the_answer():
     made = controls.cancelling(random_model(), strength=2.0, seed=1)
-    assert made.meta["control"]["truth"] == {"none": "neurons cancel: sharing is not identifiable"}
+    for entry in made.meta["planted"]["truth"].values():
+        assert entry == {"share": None, "why": "neurons cancel: sharing is not identifiable"}
     folded = fold(made.config, made.weights, read=TASK.places["equals"])
     for effect in effects(folded, TASK, np.random.default_rng(0)).values():
         assert np.maximum(-effect, 0).sum() / np.abs(effect).sum() > 0.3
+
+
+def test_leaking_copies_serve_every_route():
+    base = helpful(random_model())
+    made = controls.leaky(base, leak=0.25, flag="any", seed=1)
+    truth = made.meta["planted"]["truth"]
+    assert truth["left-right"]["share"] == pytest.approx(1.0)
+    assert truth["direct-left"] == {
+        "share": None,
+        "why": "every neuron serves both routes, at different strengths",
+    }
+    folded = fold(made.config, made.weights, read=TASK.places["equals"])
+    for batch in matched(TASK, np.arange(49), np.random.default_rng(0)).values():
+        assert (folded(torch.from_numpy(batch.tokens)).post > 0).double().mean() > 0.1
+    with pytest.raises(InputError, match="works against the right answer"):
+        controls.leaky(helpful(base, sign=-1), seed=1)
+
+
+def helpful(base: Checkpoint, *, sign: int = 1) -> Checkpoint:
+    """The same network with its MLP's output turned so that it works for (or against) the answer."""
+    folded = fold(base.config, base.weights, read=TASK.places["equals"])
+    total = sum(e.sum() for e in effects(folded, TASK, np.random.default_rng(0)).values())
+    w_out = base.weights["blocks.1.mlp.W_out"] * float(np.sign(total)) * sign
+    return replace(base, weights={**base.weights, "blocks.1.mlp.W_out": w_out})
 
 
 @pytest.mark.parametrize("frequencies", [None, (1, 3)])
@@ -238,14 +263,22 @@ def test_a_second_algorithm_leaves_the_routes_without_flag_alone(frequencies):
     )
     assert clear_routes_kept(base, made, "left")
     assert share_of(made) == 0
-    control = made.meta["control"]
+    control = made.meta["planted"]
     assert control["change"]["largest logit change"] > 1e-3
     assert control["options"]["frequencies"] == (list(frequencies) if frequencies else None)
 
 
+def test_the_least_used_frequencies_can_be_taken():
+    made = controls.second_algorithm(random_model(), frequencies=2, fit_steps=2, seed=1)
+    chosen = made.meta["planted"]["options"]["frequencies"]
+    values = Draft.of(random_model()).folded.values[0, 0, : TASK.p].numpy()
+    energy = (np.abs(np.fft.rfft(values, axis=0)[1:]) ** 2).sum(1)
+    assert chosen == sorted((np.argsort(energy)[:2] + 1).tolist())
+
+
 def test_half_of_a_second_algorithm_can_stay_shared():
     made = controls.second_algorithm(random_model(), flag="left", share=0.5, fit_steps=50, seed=1)
-    entry = made.meta["control"]["truth"]["shares"]["direct-left"]
+    entry = made.meta["planted"]["truth"]["direct-left"]
     assert entry["direct"] == pytest.approx(0.5, abs=1e-6)
     assert 0.2 < entry["left"] < 0.8
 
@@ -254,9 +287,9 @@ def test_a_transplant_is_the_donors_mlp_on_its_routes():
     base, donor = random_model(), random_model(seed=9)
     made = controls.transplanted(base, donor, flag="any", seed=1)
     assert clear_routes_kept(base, made, "any")
-    assert made.meta["control"]["options"]["donor seed"] == 9
-    assert made.meta["control"]["options"]["input R2"] > 0.3
-    assert len(made.meta["control"]["gates"]) == 48
+    assert made.meta["planted"]["options"]["donor seed"] == 9
+    assert made.meta["planted"]["options"]["input R2"] > 0.3
+    assert len(made.meta["planted"]["gates"]) == 48
 
 
 def clear_routes_kept(base: Checkpoint, made: Checkpoint, flag: str) -> bool:
@@ -303,7 +336,7 @@ def test_truth_survives_the_file(tmp_path):
     made = controls.partial(random_model(), 0.5, seed=2)
     save(tmp_path / "control.safetensors", made)
     again = read(tmp_path / "control.safetensors")
-    assert again.meta["control"] == made.meta["control"]
+    assert again.meta["planted"] == made.meta["planted"]
     assert again.meta["recipe"] == "random"
 
 
@@ -311,7 +344,8 @@ def test_an_untrained_network_has_the_shape_of_its_base():
     base = random_model()
     made = controls.untrained(base, seed=4)
     assert made.config == base.config
-    assert made.meta["control"]["truth"] == {"none": "the network was never trained"}
+    entry = {"share": None, "why": "the network was never trained"}
+    assert list(made.meta["planted"]["truth"].values()) == [entry] * 5
     assert not torch.equal(made.weights["embed.W_E"], base.weights["embed.W_E"])
 
 
@@ -338,6 +372,7 @@ def test_models_that_cannot_be_rewritten_are_refused(options, reason):
         (lambda b: controls.partial(b, 1.5, seed=0), r"lies in \[0, 1\]; got 1.5"),
         (lambda b: controls.partial(b, 0.5, choice="best", seed=0), "no choice 'best'"),
         (lambda b: controls.cancelling(b, strength=0.0, seed=0), "need a positive strength"),
+        (lambda b: controls.leaky(b, leak=1.0, seed=0), "between 0 and 1; got 1.0"),
         (lambda b: controls.second_algorithm(b, frequencies=(4,), seed=0), "from 1 to 3"),
         (lambda b: controls.second_algorithm(b, share=1.0, seed=0), "lies in"),
         (lambda b: controls.attention_adds(b, mlp="loud", seed=0), "'kept' or 'silent'"),

@@ -1,7 +1,7 @@
 """Networks with planted truth: rewrites of a trained model in which we know which neurons serve which route.
 
 Each function takes a two-layer assign-and-add `Checkpoint` and returns a new one; what was planted lies in
-`meta["control"]`. From plain to involved: `neurons`, `draft` and `flags` are the tools, `truth` says what a
+`meta["planted"]`. From plain to involved: `neurons`, `draft` and `flags` are the tools, `truth` says what a
 share is, `finish` hides the surgery and records it, and `exact`, `leaky`, `second` and `lookup` hold the kinds.
 """
 

@@ -6,6 +6,8 @@ originals do and move it to `=`. So an MLP may be planted that reads what the ba
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import numpy as np
 import torch
 from jaxtyping import Float
@@ -19,6 +21,31 @@ def waves(p: int, frequencies: list[int]) -> Float[Tensor, "number wave"]:
     """Return cos and sin of 2 pi k n / p for numbers n and each frequency k, side by side, float64."""
     angle = 2 * np.pi * np.outer(np.arange(p), frequencies) / p
     return torch.from_numpy(np.stack([np.cos(angle), np.sin(angle)], 2).reshape(p, -1))
+
+
+def check_frequencies(frequencies: Sequence[int], p: int) -> None:
+    """Raise `InputError` unless these are different frequencies of numbers modulo p, at least one."""
+    highest = (p - 1) // 2
+    wrong = [k for k in frequencies if not 1 <= k <= highest]
+    if wrong or len(set(frequencies)) < len(frequencies) or not frequencies:
+        raise InputError(
+            f"expected different frequencies from 1 to {highest}; got {list(frequencies)}"
+        )
+
+
+def least_used(draft: Draft, n: int) -> list[int]:
+    """Return the n frequencies with the least energy in the numbers' images under the last attention layer.
+
+    Raises `InputError` where there are not so many.
+    """
+    p = draft.task.p
+    highest = (p - 1) // 2
+    if not 1 <= n <= highest:
+        raise InputError(f"expected 1 to {highest} frequencies; got {n}")
+    images = draft.folded.values[:, 0, :p].sum(0)
+    spectrum = (waves(p, list(range(1, highest + 1))).T @ images).square().sum(1)
+    energy = spectrum.reshape(-1, 2).sum(1)
+    return sorted((energy.argsort()[:n] + 1).tolist())
 
 
 def carry(draft: Draft, table: Float[Tensor, "number column"]) -> list[int]:

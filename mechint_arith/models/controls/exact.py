@@ -14,7 +14,7 @@ from mechint_arith.models.controls.draft import Draft
 from mechint_arith.models.controls.finish import Plan, finish
 from mechint_arith.models.controls.flags import add_flag
 from mechint_arith.models.controls.neurons import CLEAR, OPEN, SET, Neurons, joined
-from mechint_arith.models.controls.truth import effects
+from mechint_arith.models.controls.truth import effects, no_share, planted_shares
 from mechint_arith.models.init import initial_weights
 
 DISGUISES = ("permuted", "scaled", "halves")
@@ -131,19 +131,20 @@ def cancelling(
     if flag is not None:
         parts = [neurons.gated(CLEAR), neurons.gated(SET)]
     parts += [neurons.weighted(sign * strength).rescaled(rng) for sign in (1, -1)]
-    reason = "neurons cancel: sharing is not identifiable"
-    plan = Plan("cancelling", seed, flag, {"strength": strength}, no_truth=reason)
+    unknown = no_share("neurons cancel: sharing is not identifiable")
+    plan = Plan("cancelling", seed, flag, {"strength": strength}, unknown)
     return finish(base, draft, joined(*parts), plan, rng, flag=added)
 
 
 def untrained(base: Checkpoint, *, seed: int) -> Checkpoint:
     """Return a network of the base's shape with fresh random weights: not competent on any route."""
     weights = initial_weights(base.config, seed)
-    control = {
+    why = "the network was never trained"
+    planted = {
         "kind": "untrained",
         "flag": None,
         "seed": seed,
         "options": {},
-        "truth": {"none": "the network was never trained"},
+        "truth": planted_shares({}, np.zeros(0), None, unknown=no_share(why)),
     }
-    return Checkpoint(base.config, weights, base.task, 0, seed, {"control": control})
+    return Checkpoint(base.config, weights, base.task, 0, seed, {"planted": planted})

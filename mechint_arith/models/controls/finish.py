@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -24,9 +24,9 @@ class Plan:
     kind: str
     seed: int
     flag: str | None = None
-    options: dict[str, Any] | None = None
-    no_truth: str | None = None
-    """Why no share is planted: the reason the verdict should find, or None."""
+    options: dict[str, Any] = field(default_factory=dict)
+    unknown: dict[str, str] = field(default_factory=dict)
+    """`direct-left`, … -> why no share can be told for this pair of routes."""
 
 
 def finish(
@@ -38,7 +38,7 @@ def finish(
     *,
     flag: Flag | None = None,
 ) -> Checkpoint:
-    """Return the rewritten model, its neurons shuffled and its basis turned, with the truth in `meta["control"]`."""
+    """Return the rewritten model, its neurons shuffled and its basis turned, with the truth in `meta["planted"]`."""
     neurons = neurons.shuffled(rng)
     draft.neurons = neurons if flag is None else with_gates(draft, flag, neurons)
     draft.rotate(rng)
@@ -46,21 +46,19 @@ def finish(
     weights = {name: w.to(dtype).contiguous() for name, w in draft.weights.items()}
     made = fold(draft.config, weights, read=draft.task.places["equals"])
     effect = effects(made, draft.task, np.random.default_rng((plan.seed, 1)))
-    truth: dict[str, Any] = {"none": plan.no_truth}
-    if plan.no_truth is None:
-        truth = {"shares": planted_shares(effect, neurons.gates, plan.flag)}
-    control = {
+    truth = planted_shares(effect, neurons.gates, plan.flag, unknown=plan.unknown)
+    planted = {
         "kind": plan.kind,
         "flag": plan.flag,
         "seed": plan.seed,
-        "options": plan.options or {},
+        "options": plan.options,
         "gates": "".join(map(str, neurons.gates)),
         "truth": truth,
         "change": change(base, made, draft.task, plan.seed),
         "base": {"step": base.step, "seed": base.seed},
     }
     return Checkpoint(
-        draft.config, weights, draft.task, base.step, base.seed, {**base.meta, "control": control}
+        draft.config, weights, draft.task, base.step, base.seed, {**base.meta, "planted": planted}
     )
 
 

@@ -21,6 +21,7 @@ from mechint_arith.models.controls.draft import Draft
 from mechint_arith.models.controls.finish import Plan, finish
 from mechint_arith.models.controls.flags import SCORE, add_flag
 from mechint_arith.models.controls.neurons import SET
+from mechint_arith.models.controls.truth import no_share
 from mechint_arith.models.folded import Folded
 from mechint_arith.tasks.assign_add import AssignAdd, matched
 
@@ -50,9 +51,9 @@ def attention_adds(
     gain = 2 * spread_without_mlp(draft.folded, draft.task, rng) / gap
     _plant_sum(draft, frequencies, gain)
     neurons = draft.neurons if flag is None else draft.neurons.gated(SET)
-    reason = "the last MLP is not needed on direct queries"
+    unknown = no_share("the last MLP is not needed on direct queries", routes=("direct",))
     options = {"frequencies": frequencies, "mlp": mlp, "gain": gain}
-    plan = Plan("attention adds", seed, "any" if flag else None, options, no_truth=reason)
+    plan = Plan("attention adds", seed, "any" if flag else None, options, unknown)
     return finish(base, draft, neurons, plan, rng, flag=flag)
 
 

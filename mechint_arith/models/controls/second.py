@@ -15,7 +15,13 @@ from torch import Tensor
 
 from mechint_arith.errors import InputError
 from mechint_arith.models.checkpoint import Checkpoint
-from mechint_arith.models.controls.carried import carry, new_outputs, waves
+from mechint_arith.models.controls.carried import (
+    carry,
+    check_frequencies,
+    least_used,
+    new_outputs,
+    waves,
+)
 from mechint_arith.models.controls.draft import Draft
 from mechint_arith.models.controls.finish import Plan, finish
 from mechint_arith.models.controls.flags import Flag, add_flag, form_of
@@ -32,7 +38,7 @@ def second_algorithm(
     base: Checkpoint,
     *,
     flag: str = "left",
-    frequencies: Sequence[int] | None = None,
+    frequencies: Sequence[int] | int | None = None,
     share: float = 0.0,
     fit_steps: int = 1000,
     seed: int,
@@ -41,7 +47,8 @@ def second_algorithm(
 
     Without `frequencies` it is distilled from the base's own MLP, from a random start, on the same inputs and
     into the same output directions. With them it adds by those frequencies only: cos and sin of its operands
-    are carried to `=` in new dimensions and its outputs unembed by cos and sin of the answer. A `share` of
+    are carried to `=` in new dimensions and its outputs unembed by cos and sin of the answer; a number stands for
+    so many that the base uses least. A `share` of
     every base neuron's output may stay common to all routes, the rest is split between the two algorithms.
     `fit_steps` counts the optimiser's steps.
     Raises `InputError` for an unknown flag, frequencies outside 1..(p - 1) / 2, or a model that cannot be
@@ -54,14 +61,12 @@ def second_algorithm(
     n_own = draft.config.d_model
     added = add_flag(draft, flag)
     task = draft.task
+    if isinstance(frequencies, int):
+        frequencies = least_used(draft, frequencies)
     if frequencies is None:
         reads = list(range(n_own))
     else:
-        bad = [k for k in frequencies if not 1 <= k <= (task.p - 1) // 2]
-        if bad or len(set(frequencies)) < len(frequencies) or not frequencies:
-            raise InputError(
-                f"expected different frequencies from 1 to {(task.p - 1) // 2}; got {list(frequencies)}"
-            )
+        check_frequencies(frequencies, task.p)
         table = waves(task.p, list(frequencies))
         reads, writes = carry(draft, table), new_outputs(draft, table.T)
     prompts = _prompts(task, flag, rng)

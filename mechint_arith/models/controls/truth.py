@@ -6,6 +6,7 @@ neuron counts as shared by two routes if its gate is open on both; its weight is
 
 from __future__ import annotations
 
+from collections.abc import Collection, Mapping
 from typing import Any
 
 import numpy as np
@@ -13,7 +14,7 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from mechint_arith.models.controls.flags import alive
+from mechint_arith.models.controls.flags import alive, form_of
 from mechint_arith.models.folded import Folded
 from mechint_arith.tasks.assign_add import ROUTES, AssignAdd, matched
 
@@ -54,16 +55,25 @@ def effects(
 
 
 def planted_shares(
-    effect: dict[str, np.ndarray], gates: np.ndarray, flag: str | None
+    effect: Mapping[str, np.ndarray],
+    gates: np.ndarray,
+    flag: str | None,
+    *,
+    unknown: Mapping[str, str] | None = None,
 ) -> dict[str, dict[str, Any]]:
     """Return `direct-left`, … -> the share of each route's positive effect that lies in neurons open to both.
 
     effect: route -> [neuron]; gates: int [neuron]. Each entry has the two routes' shares by name and `share`,
-    the smaller of them; where a route has no positive effect `share` is None and `why` says so.
+    the smaller of them. For pairs in `unknown`, and where a route has no positive effect, `share` is None and
+    `why` says so.
     """
     is_open = dict(zip(ROUTES, alive(gates, flag).T, strict=True))
     result: dict[str, dict[str, Any]] = {}
     for first, second in ROUTE_PAIRS:
+        name = f"{first}-{second}"
+        if unknown and name in unknown:
+            result[name] = {"share": None, "why": unknown[name]}
+            continue
         both = is_open[first] & is_open[second]
         entry: dict[str, Any] = {}
         for route in (first, second):
@@ -74,5 +84,16 @@ def planted_shares(
         entry["share"] = None if None in shares else min(shares)
         if entry["share"] is None:
             entry["why"] = "the last MLP has no effect on one route"
-        result[f"{first}-{second}"] = entry
+        result[name] = entry
     return result
+
+
+def no_share(why: str, *, routes: Collection[str] = ROUTES) -> dict[str, str]:
+    """Return pair of routes -> `why`, for the pairs that have one of `routes`."""
+    return {f"{a}-{b}": why for a, b in ROUTE_PAIRS if a in routes or b in routes}
+
+
+def across(flag: str) -> list[str]:
+    """Return the pairs of routes of which one sets the flag and the other does not."""
+    is_set = dict(zip(ROUTES, form_of(flag).routes, strict=True))
+    return [f"{a}-{b}" for a, b in ROUTE_PAIRS if is_set[a] != is_set[b]]
