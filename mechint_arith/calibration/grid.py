@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
@@ -93,12 +93,20 @@ class Trial:
         return {**asdict(self), "options": dict(self.options)}
 
 
-def trials(n_bases: int, *, seed: int) -> list[Trial]:
-    """Return every kind on every base; the i-th kind on base b gets the flag number i + b, and the next base as donor."""
+def trials(tasks: Sequence[Hashable], *, seed: int) -> list[Trial]:
+    """Return every kind on every base; the i-th kind on base b gets flag number i + b.
+
+    tasks: what each base network reads. A donor is the next base that reads the same; where there is none,
+    kinds that need one are left out.
+    """
     flags = tuple(FORMS)
     found: list[Trial] = []
-    for base in range(n_bases):
+    for base, task in enumerate(tasks):
+        others = [(base + k) % len(tasks) for k in range(1, len(tasks))]
+        donor = next((other for other in others if tasks[other] == task), None)
         for i, kind in enumerate(KINDS):
+            if kind.needs_donor and donor is None:
+                continue
             options = dict(kind.options)
             if kind.takes_flag:
                 options["flag"] = flags[(i + base) % len(flags)]
@@ -107,10 +115,10 @@ def trials(n_bases: int, *, seed: int) -> list[Trial]:
                     name=f"base{base}-{i:02d}-{kind.make}",
                     kind=kind.name,
                     base=base,
-                    donor=(base + 1) % n_bases if kind.needs_donor else None,
+                    donor=donor if kind.needs_donor else None,
                     make=kind.make,
                     options=options,
-                    seed=seed + len(found),
+                    seed=seed + base * len(KINDS) + i,
                 )
             )
     return found

@@ -47,6 +47,18 @@ def base_files(paths: Sequence[Path]) -> list[Path]:
     return found
 
 
+def tasks_of(bases: Sequence[Path]) -> list[tuple[int, int, int]]:
+    """Return what each base network reads: modulus, number of variables, length.
+
+    Raises `InputError` for a network that no control can be made of.
+    """
+    from mechint_arith.models.controls.draft import Draft
+    from mechint_arith.models.load import load_checkpoint
+
+    tasks = [Draft.of(load_checkpoint(path)).task for path in bases]
+    return [(task.p, task.n_vars, task.length) for task in tasks]
+
+
 def run_trials(
     trials: Sequence[Trial],
     bases: Sequence[Path],

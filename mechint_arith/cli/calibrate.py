@@ -17,14 +17,19 @@ if TYPE_CHECKING:
 
     from mechint_arith.calibration.scoring import Scores
 
-BASES = Path("checkpoints/bases")
+BASES = (
+    Path("checkpoints/bases"),
+    Path("checkpoints/assign_add_p59/step_023100.safetensors"),
+)
 
 
 def calibrate(
     out: Annotated[Path, typer.Option(help="Folder for calibration.json, its tables, records.")],
     base: Annotated[
         list[Path] | None,
-        typer.Option(help=f"A trained network, or a folder of them; {BASES} by default."),
+        typer.Option(
+            help=f"A trained network, or a folder of them; by default {BASES[0]} and {BASES[1]}."
+        ),
     ] = None,
     seed: Annotated[int, typer.Option(help="First seed of the controls.")] = 20_000,
     workers: Annotated[int, typer.Option(help="Processes, one thread each; 0: this one.")] = 2,
@@ -48,7 +53,7 @@ def calibrate(
 
     from mechint_arith.calibration import table
     from mechint_arith.calibration.grid import trials
-    from mechint_arith.calibration.running import base_files, run_trials
+    from mechint_arith.calibration.running import base_files, run_trials, tasks_of
     from mechint_arith.calibration.scoring import score
     from mechint_arith.files import write_json, write_text
     from mechint_arith.models.checkpoint import versions
@@ -56,10 +61,10 @@ def calibrate(
 
     if workers < 0:
         raise InputError(f"--workers cannot be negative: {workers}")
-    bases = base_files(base or [BASES])
+    bases = base_files(base or BASES)
     chosen = [
         trial
-        for trial in trials(len(bases), seed=seed)
+        for trial in trials(tasks_of(bases), seed=seed)
         if not only or any(text in trial.kind for text in only)
     ]
     if not chosen:
