@@ -25,7 +25,7 @@ probe: $(STAMP)  ## the main job: sharing verdict on a shipped checkpoint (CKPT=
 	$(BIN)/mechint-arith probe --ckpt $(CKPT) --out $(OUT)
 
 test: $(STAMP)  ## all tests
-	$(BIN)/python -m pytest -n 2 --jaxtyping-packages=mechint_arith,tests.checker.typechecked
+	$(BIN)/python -m pytest -n 2 --jaxtyping-packages=mechint_arith,tests.typechecked
 
 check: $(STAMP)  ## format, lint, types, tests
 	$(BIN)/ruff format --check .
