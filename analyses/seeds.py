@@ -5,7 +5,8 @@ python analyses/seeds.py --out analyses/results      (runs/seeds made by: mechin
 
 from pathlib import Path
 
-from common import Story, begin, checkpoint_series, story
+from common import Story, begin
+from common import folder as shown_run
 
 from mechint_arith.claims import HEAVY, LIGHT, Run, judge
 from mechint_arith.dynamics import checkpoints, measure_series
@@ -22,15 +23,15 @@ CURVES = ("0var_held", "1var_held_left", "1var_held_right", "2var_held", "1var_r
 CURVES += ("2var_restricted_2", "bare_accuracy_deleted", "identity_swap", "qk1_identity")
 
 
-def run_of(folder: Path, *, often: int, seldom: int, n: int) -> Run:
-    """Measure one run's two series, its cache beside it."""
+def run_of(folder: Path, *, often: int, seldom: int, n: int, cache: Path | None = None) -> Run:
+    """Measure one run's two series."""
     files = checkpoints(folder)
     last = max(step for step in files if step <= UNTIL)
 
     def steps(every: int) -> list[int]:
         return sorted({s for s in files if s % every == 0 and 0 < s <= last} | {last})
 
-    cache = folder / "measured"
+    cache = folder / "measured" if cache is None else cache
     series = [
         measure_series(folder, names, cache=cache, steps=steps(every), n=n)
         for names, every in ((LIGHT, often), (HEAVY, seldom))
@@ -44,12 +45,12 @@ def run_of(folder: Path, *, often: int, seldom: int, n: int) -> Run:
 def main(out: Path, smoke: bool) -> Story:
     """Judge the claims over all run folders there are."""
     if smoke:
-        folder = checkpoint_series()
+        folder = shown_run()
         step = max(1, len(checkpoints(folder)) // 3)
         every = sorted(checkpoints(folder))[step]
-        runs = [run_of(folder, often=every, seldom=UNTIL, n=100)]
+        runs = [run_of(folder, often=every, seldom=UNTIL, n=100, cache=out / "cache")]
     else:
-        folders = sorted(SEEDS.iterdir())
+        folders = sorted(SEEDS.glob("seed_*"))
         runs = [run_of(f, often=OFTEN, seldom=SELDOM, n=SEQUENCES) for f in folders]
     claims = judge(runs)
     order = orders([run.events for run in runs])
@@ -71,9 +72,7 @@ def main(out: Path, smoke: bool) -> Story:
         "curves": {run.name: _curves(run) for run in runs},
     }
     write_json(out / "seeds.json", value)
-    return story(
-        {"claims": [[name, claim.verdict, str(claim.holding)] for name, claim in claims.items()]}
-    )
+    return {name: f"{claim.verdict}: {claim.holding}" for name, claim in claims.items()}
 
 
 def _curves(run: Run) -> dict[str, list[float]]:

@@ -19,7 +19,8 @@ def phases_between(points: Sequence[ChangePoint], names: Sequence[str], end: int
     """Return the named stretches that start at each change point; the last one ends at `end`."""
     starts = [point.step for point in points]
     ends = [*starts[1:], end]
-    return [Phase(name, a, b) for name, a, b in zip(names, starts, ends, strict=True) if a < b]
+    named = zip(names, starts, ends, strict=False)
+    return [Phase(name, a, b) for name, a, b in named if a < b]
 
 
 def series_curves(
