@@ -20,6 +20,8 @@ _HOME = {
     "ask": "api",
     "probe": "api",
     "measure_sharing": "api",
+    "measure_circuits": "api",
+    "draw": "figures.diagram",
     "judge": "verdict",
     "patch": "interventions.patching",
     "sweep": "interventions.patching",

@@ -6,6 +6,7 @@ Each takes a model as `load` returns it, or a `Checkpoint`; everything else is o
 from __future__ import annotations
 
 import os
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from mechint_arith.asking import Answer
@@ -15,6 +16,7 @@ from mechint_arith.sharing import Evidence
 from mechint_arith.verdict import Thresholds
 
 if TYPE_CHECKING:
+    from mechint_arith.circuits.measured import RouteCircuit
     from mechint_arith.models.hooked import HookedTransformer
 
 
@@ -85,4 +87,37 @@ def measure_sharing(
     read = task.places["equals"]
     return evidence(
         reader(checkpoint.config, checkpoint.weights, read=read), task, quick=quick, seed=seed
+    )
+
+
+def measure_circuits(
+    model: HookedTransformer | Checkpoint,
+    routes: Sequence[str] = ("direct", "both"),
+    *,
+    threshold: float = 0.05,
+    n_pairs: int = 400,
+    direction: str = "noising",
+    seed: int = 0,
+) -> tuple[RouteCircuit, ...]:
+    """Measure the circuits of one route or two of an assign-and-add model; `draw` takes their `circuit`.
+
+    Raises `InputError` where the model is not competent on a route.
+    """
+    from mechint_arith.circuits.routes import circuits_of
+    from mechint_arith.errors import InputError
+    from mechint_arith.models.transformer import Transformer
+    from mechint_arith.tasks.assign_add import AssignAdd
+
+    checkpoint = checkpoint_of(model)
+    if not isinstance(checkpoint.task, AssignAdd):
+        raise InputError("circuits of routes need an assign-and-add model")
+    network = Transformer(checkpoint.config, checkpoint.weights).eval().requires_grad_(False)
+    return circuits_of(
+        network,
+        checkpoint.task,
+        routes,
+        threshold=threshold,
+        n_pairs=n_pairs,
+        direction=direction,
+        seed=seed,
     )

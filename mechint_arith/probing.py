@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import torch
@@ -23,7 +23,12 @@ from mechint_arith.tasks import task_to_dict
 from mechint_arith.tasks.assign_add import ROUTES, AssignAdd, matched
 from mechint_arith.verdict import PairVerdict, Thresholds, Verdict
 
+if TYPE_CHECKING:
+    from mechint_arith.circuits.measured import RouteCircuit
+
 SCHEMA = 1
+CIRCUIT_PAIRS = 200
+"""Number pairs that the circuits of a probe are measured on."""
 
 
 @dataclass(frozen=True)
@@ -76,6 +81,10 @@ class Findings:
     """Judged pair of routes -> agreement of frequencies; empty where no claim is made."""
     no_frequencies: str | None
     """Why no frequencies are given, or None."""
+    circuits: tuple[RouteCircuit, ...] = ()
+    """The direct and the two-variable route's, measured on matched prompts; empty where no claim is made."""
+    no_circuit: str | None = None
+    """Why no circuits are given, or None."""
 
     def as_dict(self) -> dict[str, Any]:
         """Plain JSON values: the schema of `results.json`, described in docs/results.md."""
@@ -125,6 +134,10 @@ class Findings:
                     }
                     for name, a in self.agreement.items()
                 },
+            },
+            "circuits": {
+                "reason": self.no_circuit,
+                "routes": {one.circuit.about.route: one.as_dict() for one in self.circuits},
             },
         }
 
@@ -209,6 +222,11 @@ def probe(
     else:
         progress("frequencies")
         frequencies, agreement = route_frequencies(model, task, competent, seed)
+    circuits: tuple[RouteCircuit, ...] = ()
+    no_circuit: str | None = "left out with --quick"
+    if not quick:
+        progress("circuit")
+        circuits, no_circuit = _circuits(checkpoint, task, judged, provenance or {}, seed)
     return Findings(
         checkpoint,
         dict(provenance or {}),
@@ -221,7 +239,36 @@ def probe(
         frequencies,
         agreement,
         reason,
+        circuits,
+        no_circuit,
     )
+
+
+def _circuits(
+    checkpoint: Checkpoint,
+    task: AssignAdd,
+    judged: Verdict,
+    provenance: Mapping[str, Any],
+    seed: int,
+) -> tuple[tuple[RouteCircuit, ...], str | None]:
+    """Return the circuits of the direct and the two-variable route, or why none is claimed."""
+    from mechint_arith.circuits.routes import circuits_of
+    from mechint_arith.models.transformer import Transformer
+
+    model = Transformer(checkpoint.config, checkpoint.weights).eval().requires_grad_(False)
+    try:
+        found = circuits_of(
+            model,
+            task,
+            ("direct", "both"),
+            name=str(provenance.get("sha256", "")),
+            n_pairs=CIRCUIT_PAIRS,
+            competent=judged.thresholds.competent,
+            seed=seed,
+        )
+    except InputError as reason:
+        return (), str(reason)
+    return found, None
 
 
 def route_frequencies(

@@ -339,7 +339,7 @@ def _circuit(findings: Findings) -> Section:
         claims.append(
             Claim(
                 f"On the {about.route} route {f.n_edges} of {f.n_all} edges keep"
-                f" {with_interval(f.alone)} of the margin when all else is corrupted;"
+                f" {with_interval(f.alone)} of the margin's gap when all else is corrupted;"
                 f" with these edges corrupted, {with_interval(f.without)} is left.",
                 (
                     f"n = {f.alone.n} unordered number pairs",
@@ -361,11 +361,14 @@ def _circuit(findings: Findings) -> Section:
         " head or a group of neurons at one position; … for all other positions. Shared neurons hold 95 % of the"
         " effect on both routes, by other prompts than these."
     )
+    columns = ("route", "from", "to", "effect, share of the gap")
     return Section(
         "Circuit",
         claims=tuple(claims),
         pictures=(Diagram(drawing, caption),),
-        tables=(TableView(("route", "from", "to", "effect, share of the gap"), tuple(rows)),),
+        tables=(
+            TableView(columns, tuple(rows), "Every edge that is drawn, with its interval", True),
+        ),
     )
 
 

@@ -109,7 +109,7 @@ class Text:
 Shape = Box | Curve | Polygon | Text
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Drawing:
     """Shapes on a sheet, painted in order."""
 
@@ -121,6 +121,15 @@ class Drawing:
     """From the back to the front."""
     title: str = ""
     """One line that says what is to be seen, for readers who cannot see it."""
+
+    def __repr__(self) -> str:
+        return f"Drawing({self.title!r}, {self.width:.1f} x {self.height:.1f} cm)"
+
+    def _repr_svg_(self) -> str:
+        """Return what notebooks show."""
+        from mechint_arith.figures.drawing.svg import svg
+
+        return svg(self)
 
 
 def dash(width: float) -> tuple[float, float]:
