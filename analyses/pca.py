@@ -22,14 +22,7 @@ def main(out: Path, smoke: bool) -> Story:
         x = rows.double().numpy()
         u, s, _ = np.linalg.svd(x - x.mean(0), full_matrices=False)
         explained, points = s**2 / (s**2).sum(), u[:, :2] * s[:2]
-        k = (
-            int(
-                energy_by_frequency(points)[1:].sum(-1).argmax()
-                if energy_by_frequency(points).ndim > 1
-                else energy_by_frequency(points)[1:].argmax()
-            )
-            + 1
-        )
+        k = int(energy_by_frequency(points)[1:].sum(-1).argmax()) + 1
         figures[name] = cyclic_scatter(
             points, np.arange(p) * k % p, period=p, labels=range(p),
             axes=tuple(f"PC {i + 1} ({explained[i]:.0%})" for i in range(2)),  # type: ignore[arg-type]

@@ -62,7 +62,7 @@ class Run:
     def last(self, name: str) -> float:
         """A value at the end of the run."""
         series = self.often if name in self.often.values else self.seldom
-        return series[name][-1].value
+        return float(series[name][-1].value)
 
     def cell(self, name: str) -> Event:
         """When a cell was solved."""

@@ -143,6 +143,8 @@ def measure_series(
         wanted = sorted(set(steps))
         if missing := [step for step in wanted if step not in files]:
             raise InputError(f"{folder} has no checkpoint of step {missing[0]}")
+        if not wanted:
+            raise InputError(f"no checkpoints of {folder} are left to measure: choose other steps")
         files = {step: files[step] for step in wanted}
     named = chosen(m for m in measures if isinstance(m, str)) if measures is not None else chosen()
     taken = [*named, *(m for m in measures or () if isinstance(m, Measure))]

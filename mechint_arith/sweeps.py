@@ -278,7 +278,7 @@ def dask_client(scheduler: str | None = None, *, workers: int = 2) -> Iterator[C
             return
         with (
             LocalCluster(
-                n_workers=workers, threads_per_worker=1, processes=True, dashboard_address=None
+                n_workers=workers, threads_per_worker=1, processes=True, dashboard_address=":0"
             ) as cluster,
             Client(cluster) as client,
         ):

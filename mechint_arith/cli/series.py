@@ -179,7 +179,7 @@ def _print(
         cells = (f"{found[name][i].value:.3f}" for name in names)
         grid.add_row(str(found.steps[i]), *cells)
     console.print(grid)
-    for point, name in zip(phases, PHASES, strict=True):
+    for point, name in zip(phases, PHASES, strict=False):
         console.print(f"{name} begins: step {point.step} in ({point.low}, {point.high}]")
     for event in sorted(happened.values(), key=lambda e: (e.step is None, e.step or 0)):
         when = "not reached" if event.step is None else f"step {event.step}"
