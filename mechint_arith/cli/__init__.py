@@ -10,6 +10,7 @@ from mechint_arith.cli import (
     ask,
     calibrate,
     cells,
+    decode,
     diagram,
     fourier,
     length,
@@ -37,6 +38,7 @@ app.command("probe")(probe.probe)
 app.command("ask")(ask.ask)
 app.command("diagram")(diagram.diagram)
 app.command("fourier")(fourier.fourier)
+app.command("decode")(decode.decode)
 app.add_typer(train.app, name="train")
 app.command("series")(series.series)
 app.command("sweep")(sweep.sweep)
