@@ -37,6 +37,7 @@ LIGHT = (
     "attn1_values",
     "attn1_direct",
     "edge_deletion",
+    "relay_deletion",
     "identity_swap",
 )
 """Measures that the claims need at every checkpoint."""
@@ -190,7 +191,10 @@ def refinement_last(run: Run) -> Found:
 
 
 def early_route(run: Run) -> Found:
-    """C10: when direct sums are first solved, deleting layer 0's `=` → operands breaks them; at the end it does not."""
+    """C10: when direct sums are first solved, deleting layer 0's `=` → operands breaks them; at the end it does not.
+
+    The other way in, lhs taken in by rhs in layer 0, is printed beside it and not decided on.
+    """
     often = run.often
     seen = event(often, "seen", _rule("0var_seen"))
     if seen.step is None:
@@ -212,8 +216,11 @@ def early_route(run: Run) -> Found:
             "direct sums solved at step": seen.step,
             "A1 on lhs then": weights["lhs"],
             "A1 on rhs then": weights["rhs"],
-            "operand read through layer 0": neglected,
+            "operand that layer 1 neglects then": neglected,
             "accuracy without the edges then": early,
+            "accuracy without rhs → lhs then": often["bare_accuracy_without_relay"][at].value,
+            "accuracy without either then": often["bare_accuracy_without_both"][at].value,
+            "accuracy without rhs → lhs at the end": run.last("bare_accuracy_without_relay"),
             "accuracy without the edges at the end": end,
             "re-routed at step": rerouted.step,
         },

@@ -41,6 +41,8 @@ def run(name="run", **changes):
         "attn0_operands_mass_both": rise(5400, end=0.6),
         **{f"attn0_operands_{r}": rise(5400) for r in ("direct", "left", "right", "both")},
         "bare_accuracy_deleted": rise(5400),
+        "bare_accuracy_without_relay": rise(400),
+        "bare_accuracy_without_both": rise(5400),
         "attn1_direct_lhs": rise(200, end=0.9),
         "attn1_direct_rhs": rise(5400, end=0.4),
         **{f"cell {c}": rise(15_000 if c == "a right" else 6000) for c in CELLS},
@@ -64,7 +66,7 @@ def test_a_run_that_tells_the_papers_story_holds_every_claim():
         f"C{i}": "supported" for i in range(1, 11)
     }
     assert claims["C9"].runs["0"].values["last cell"] == "a right"
-    assert claims["C10"].runs["0"].values["operand read through layer 0"] == "rhs"
+    assert claims["C10"].runs["0"].values["operand that layer 1 neglects then"] == "rhs"
     assert claims["C3"].runs["0"].values["from step"] == 6000
     assert claims["C1"].holding.n == 8
 

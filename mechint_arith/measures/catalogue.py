@@ -42,6 +42,7 @@ MEASURES: Mapping[str, Measure] = {
         Measure("mlp_input", readouts.mlp_input),
         Measure("probe_variable", readouts.probe_variable),
         Measure("edge_deletion", paths.edge_deletion),
+        Measure("relay_deletion", paths.relay_deletion),
         Measure("identity_swap", paths.identity_swap),
         Measure("sharing", paths.sharing),
         Measure("frequencies", readouts.frequencies),

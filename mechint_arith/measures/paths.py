@@ -5,7 +5,7 @@ Source: this project's own measures; the released code has none of them.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 import numpy as np
 import torch
@@ -27,30 +27,57 @@ def edge_deletion(subject: Subject) -> dict[str, Estimate]:
     Deleted: those entries of layer 0's pattern are set to 0. Renormalised: the rest of the row is then scaled
     to sum to 1 again, which moves attention elsewhere and is another intervention.
     """
-    batch, model = subject.prompts.bare, subject.model
-    places = [int(batch.positions[name][0]) for name in ("lhs", "rhs")]
-
-    def deleted(pattern: Tensor) -> Tensor:
-        changed = pattern.clone()
-        changed[:, :, batch.read, places] = 0
-        return changed
+    batch = subject.prompts.bare
+    cut = [(batch.read, int(batch.positions[name][0])) for name in ("lhs", "rhs")]
 
     def renormalised(pattern: Tensor) -> Tensor:
-        changed = deleted(pattern)
+        changed = _without(cut)(pattern)
         changed[:, :, batch.read] /= changed[:, :, batch.read].sum(-1, keepdim=True)
         return changed
 
-    def right(edit: Callable[[Tensor], Tensor]) -> Tensor:
-        tokens, labels = torch.from_numpy(batch.tokens), torch.from_numpy(batch.labels)
-        with torch.no_grad():
-            runs = [model(part, edit_first=edit) for part in tokens.split(CHUNK)]
-        return torch.cat([run.logits.argmax(-1) for run in runs]) == labels
-
     return {
         "bare_accuracy": share_of(subject.hits("bare")),
-        "bare_accuracy_deleted": share_of(right(deleted)),
-        "bare_accuracy_renormalised": share_of(right(renormalised)),
+        "bare_accuracy_deleted": _bare_accuracy(subject, _without(cut)),
+        "bare_accuracy_renormalised": _bare_accuracy(subject, renormalised),
     }
+
+
+def relay_deletion(subject: Subject) -> dict[str, Estimate]:
+    """Accuracy on `PAD … + a b =`, all pairs, without layer 0's edge from rhs to lhs, and without that or the others.
+
+    The other way for one operand to reach the sum: rhs takes lhs in, and layer 1 reads rhs alone. Entries are
+    set to 0, not renormalised.
+    """
+    batch = subject.prompts.bare
+    lhs, rhs = (int(batch.positions[name][0]) for name in ("lhs", "rhs"))
+    relay, direct = (rhs, lhs), [(batch.read, lhs), (batch.read, rhs)]
+    return {
+        "bare_accuracy_without_relay": _bare_accuracy(subject, _without([relay])),
+        "bare_accuracy_without_both": _bare_accuracy(subject, _without([relay, *direct])),
+    }
+
+
+Edit = Callable[[Tensor], Tensor]
+
+
+def _without(edges: Sequence[tuple[int, int]]) -> Edit:
+    """Return the edit of a pattern that sets (query, key) entries to 0."""
+    query, key = (list(places) for places in zip(*edges, strict=True))
+
+    def edit(pattern: Tensor) -> Tensor:
+        changed = pattern.clone()
+        changed[:, :, query, key] = 0
+        return changed
+
+    return edit
+
+
+def _bare_accuracy(subject: Subject, edit: Edit) -> Estimate:
+    batch = subject.prompts.bare
+    tokens, labels = torch.from_numpy(batch.tokens), torch.from_numpy(batch.labels)
+    with torch.no_grad():
+        runs = [subject.model(part, edit_first=edit) for part in tokens.split(CHUNK)]
+    return share_of(torch.cat([run.logits.argmax(-1) for run in runs]) == labels)
 
 
 def identity_swap(subject: Subject) -> dict[str, Estimate]:

@@ -101,21 +101,32 @@ def test_score_terms_add_up_to_the_plain_scores(made, subject):
     torch.testing.assert_close(terms.sum((2, 3)), seen["scores"][:, :, batch.read])
 
 
-def test_deleting_edges_is_the_same_by_hooks(made, subject):
+LHS, RHS, EQUALS = (TASK.places[name] for name in ("lhs", "rhs", "equals"))
+
+
+@pytest.mark.parametrize(
+    ("name", "edges"),
+    [
+        ("bare_accuracy_deleted", [(EQUALS, LHS), (EQUALS, RHS)]),
+        ("bare_accuracy_without_relay", [(RHS, LHS)]),
+        ("bare_accuracy_without_both", [(EQUALS, LHS), (EQUALS, RHS), (RHS, LHS)]),
+    ],
+)
+def test_deleting_edges_is_the_same_by_hooks(made, subject, name, edges):
     batch = PROMPTS.bare
     network = Transformer(made.config, made.weights)
-    places = [TASK.places["lhs"], TASK.places["rhs"]]
 
     def delete(_module, _inputs, pattern):
         changed = pattern.clone()
-        changed[:, :, batch.read, places] = 0
+        for query, key in edges:
+            changed[:, :, query, key] = 0
         return changed
 
     network.blocks[0].attn.hook_pattern.register_forward_hook(delete)
     with torch.no_grad():
         answers = network(torch.from_numpy(batch.tokens))[:, batch.read].argmax(-1).numpy()
-    found = paths.edge_deletion(subject)["bare_accuracy_deleted"]
-    assert found.value == pytest.approx((answers == batch.labels).mean())
+    found = paths.edge_deletion(subject) | paths.relay_deletion(subject)
+    assert found[name].value == pytest.approx((answers == batch.labels).mean())
 
 
 def test_a_planted_diagonal_is_identity_and_a_planted_shift_is_not():
