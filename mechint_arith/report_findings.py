@@ -352,7 +352,12 @@ def _circuit(findings: Findings) -> Section:
         )
         table = one.circuit.table().sort_values("effect", ascending=False)
         rows += [
-            (about.route, e.sender, e.receiver, f"{e.effect:.3f} [{e.low:.3f}, {e.high:.3f}]")
+            (
+                about.route,
+                str(e.sender),
+                str(e.receiver),
+                f"{e.effect:.3f} [{e.low:.3f}, {e.high:.3f}]",
+            )
             for e in table.itertuples()
         ]
     drawing = svg(draw([one.circuit for one in findings.circuits]))

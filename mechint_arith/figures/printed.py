@@ -24,7 +24,7 @@ SUFFIXES = (".svg", ".pdf", ".png")
 CM = 1 / 2.54
 MARKERS = ("o", "s", "^", "D")
 LINES = ("-", "--", ":", "-.")
-SETTINGS: dict[str, Any] = {
+SETTINGS: Any = {
     "font.family": "sans-serif",
     "font.sans-serif": ["DejaVu Sans"],
     "font.size": 8,
