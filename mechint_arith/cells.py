@@ -199,7 +199,17 @@ def finish(run: CellRun, *, n: int) -> None:
 def summarise(table: Table, out: Path, *, source: str, n: int) -> dict[str, Any]:
     """Return the table as plain JSON values, from the runs that are finished."""
     command = f"mechint-arith cells {source} --n {n}"
-    return {"command": command, "n": n, "cells": [_summary(cell, out) for cell in table.cells]}
+    cells = [_rounded(_summary(cell, out)) for cell in table.cells]
+    return {"command": command, "n": n, "cells": cells}
+
+
+def _rounded(value: Any) -> Any:
+    """Return plain values with their numbers rounded to five decimals."""
+    if isinstance(value, dict):
+        return {key: _rounded(entry) for key, entry in value.items()}
+    if isinstance(value, list):
+        return [_rounded(entry) for entry in value]
+    return round(value, 5) if isinstance(value, float) else value
 
 
 def _summary(cell: Cell, out: Path) -> dict[str, Any]:
@@ -246,9 +256,7 @@ def _curve(folder: Path) -> list[dict[str, Any]]:
     for row in read_metrics(folder):
         if row["step"] % CURVE_EVERY == 0:
             kept = {k.removeprefix(prefix): v for k, v in row.items() if k.startswith(prefix)}
-            rounded = {m: round(share, 4) for m, share in kept.items()}
-            share = round(row["in_domain"], 4)
-            points.append({"step": row["step"], "in_domain": share, "truncated": rounded})
+            points.append({"step": row["step"], "in_domain": row["in_domain"], "truncated": kept})
     return points
 
 
