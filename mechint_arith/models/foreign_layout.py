@@ -117,12 +117,13 @@ def detect(
         return LENS, "from its shapes"
     if mixed:
         return MIX, "from its shapes and its attention coefficient"
-    order = [short_name(key).split(".")[0] for key in tensors]
     if len(tensors["pos_embed.W_pos"]) < 3:
         return MIX, "from its shapes, without a position for ="
-    if order.index("unembed") > max(i for i, name in enumerate(order) if name == "attn"):
+    listed = [short_name(key).split(".")[0] for key in tensors]
+    order = sorted(("embed", "attn", "unembed"), key=listed.index)
+    if order == ["embed", "attn", "unembed"]:
         return TRANSPOSED, "from its shapes and the order of its entries"
-    if order.index("unembed") < order.index("attn"):
+    if order == ["embed", "unembed", "attn"]:
         return MIX, "from its shapes and the order of its entries"
     raise InputError(
         f"{where} is {TRANSPOSED} or {MIX}, whose shapes are alike: say --layout {TRANSPOSED}, or give"
