@@ -1,6 +1,6 @@
 """The static pictures of the README: sharing, circuits, spectra, and training where a series is at hand.
 
-    python analyses/readme_figures.py --ckpt checkpoints/assign_add_p59/step_030000.safetensors \\
+    python analyses/readme_figures.py --ckpt checkpoints/assign_add_p59/step_023100.safetensors \\
         --series out/series/series.json --out docs/pictures
 
 The series is what `mechint-arith series` writes. No browser is needed.
@@ -20,10 +20,16 @@ from mechint_arith.models.load import load_checkpoint
 from mechint_arith.probing import probe
 from mechint_arith.sharing import JUDGED
 
-CKPT = Path("checkpoints/assign_add_p59/step_030000.safetensors")
+CKPT = Path("checkpoints/assign_add_p59/step_023100.safetensors")
 OUT = Path("docs/pictures")
-CURVES = ("0var_held", "1var_held", "2var_held", "1var_restricted", "2var_restricted_2")
-"""Pools whose accuracy is drawn over training."""
+CURVES = {
+    "0var_held": "no variable, held-out pairs",
+    "1var_held": "one variable, held-out pairs",
+    "2var_held": "two variables, held-out pairs",
+    "1var_restricted": "one variable, on a side never shown",
+    "2var_restricted_2": "two variables, both on such sides",
+}
+"""Pools whose accuracy is drawn over training -> what they are called."""
 
 
 def main(ckpt: Path, series: Path | None, out: Path) -> list[Path]:
@@ -31,7 +37,7 @@ def main(ckpt: Path, series: Path | None, out: Path) -> list[Path]:
     checkpoint = load_checkpoint(ckpt)
     found = probe(checkpoint, provenance={"file": ckpt.name, "sha256": sha256(ckpt)})
     routes = found.evidence.routes
-    written = [out / "sharing.svg"]
+    written = [out / "sharing.png"]
     effects = {name: route.effect / abs(route.effect).sum() for name, route in routes.items()}
     pairs = [tuple(name.split("-")) for name in JUDGED]
     panels = {(a, b): (effects[a], effects[b]) for a, b in pairs}
@@ -54,9 +60,10 @@ def main(ckpt: Path, series: Path | None, out: Path) -> list[Path]:
 def training(path: Path) -> printed.Print:
     """Return accuracy over training with the start of each phase."""
     series = read_series(path)
-    names = [name for name in CURVES if name in series.values]
+    names = {name: label for name, label in CURVES.items() if name in series.values}
     values, low, high = (
-        {name: series.curve(name, field) for name in names} for field in ("value", "low", "high")
+        {label: series.curve(name, field) for name, label in names.items()}
+        for field in ("value", "low", "high")
     )
     points = json.loads(path.read_text(encoding="utf-8"))["change_points"]
     starts = [point["step"] for point in points]

@@ -80,5 +80,5 @@ def test_the_readme_pictures_come_from_a_command(tmp_path):
         ' {"value": [0.1, 0.9], "low": [0, 0.8], "high": [0.2, 1], "n": [9, 9]}}}'
     )
     written = script.main(ckpt, series, tmp_path / "pictures")
-    assert [path.name for path in written] == ["sharing.svg", "training.svg"]
+    assert [path.name for path in written] == ["sharing.png", "training.svg"]
     assert all(path.stat().st_size > 1000 for path in written)

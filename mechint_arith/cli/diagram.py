@@ -71,7 +71,7 @@ def diagram(
     threshold is drawn, and its faithfulness printed. Layers go upward, positions across. No browser and no
     system program is needed. A model that is not competent on a route gets no circuit.
 
-    Example: `mechint-arith diagram --ckpt checkpoints/assign_add_p59/step_030000.safetensors --out circuit.pdf`
+    Example: `mechint-arith diagram --ckpt checkpoints/assign_add_p59/step_023100.safetensors --out circuit.pdf`
     """
     from rich.console import Console
 
