@@ -101,11 +101,16 @@ def provenance(path: Path, checkpoint: Checkpoint) -> dict[str, Any]:
     return {
         "file": path.name,
         "sha256": sha256(path),
-        "command": shlex.join(["mechint-arith", *sys.argv[1:]]),
+        "command": command(),
         "versions": versions(),
         "source": checkpoint.meta.get("source"),
         "planted": checkpoint.meta.get("planted"),
     }
+
+
+def command() -> str:
+    """Return the command line that is running."""
+    return shlex.join(["mechint-arith", *sys.argv[1:]])
 
 
 def require_writable(folder: Path | None) -> None:

@@ -61,8 +61,9 @@ def series(
     from rich.progress import Progress
 
     from mechint_arith.dynamics import checkpoints, measure_series
-    from mechint_arith.files import write_json
+    from mechint_arith.files import write_json, write_text
     from mechint_arith.phases import events
+    from mechint_arith.report_series import series_report
 
     folder = run / "series" if out is None else out
     o.require_writable(folder)
@@ -97,12 +98,15 @@ def series(
     phases = _phases(found)
     write_json(folder / "series.json", summary(found, happened, phases))
     _write_table(found, folder / "table.csv")
-    for name, figure in _figures(found, happened, phases).items():
+    figures = _figures(found, happened, phases)
+    for name, figure in figures.items():
         from mechint_arith.figures.export import save
 
         save(figure, folder / f"{name}.html")
+    page = series_report(found, happened, phases, figures, command=o.command())
+    write_text(folder / "report.html", page)
     _print(console, found, happened, phases)
-    console.print(f"written: {folder}/series.json, table.csv, figures")
+    console.print(f"written: {folder}/series.json, table.csv, report.html, figures")
 
 
 def summary(found: Series, happened: dict[str, Event], phases: list[ChangePoint]) -> dict[str, Any]:

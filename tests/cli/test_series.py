@@ -40,8 +40,16 @@ def test_series_writes_what_it_says(folder, tmp_path):
         "accuracy.html",
         "progress.html",
         "events.html",
+        "report.html",
         "cache",
     }
+    page = (out / "report.html").read_text(encoding="utf-8")
+    assert [title for title in ("Curves", "Phases", "Events") if f">{title}</h2>" in page] == [
+        "Curves",
+        "Phases",
+        "Events",
+    ]
+    assert "On this run phase 1 begins at step" in page
     assert read_series(out / "series.json").steps == tuple(range(0, 80, 10))
     found = json.loads((out / "series.json").read_text(encoding="utf-8"))
     assert len(found["change_points"]) == 3
