@@ -1,16 +1,20 @@
-"""Claims C1–C10 over seeds of the paper's set-up: measure every run's series, judge, write the numbers.
+"""Claims C1–C10 over seeds of the paper's set-up: measure every run's series, judge, write numbers and page.
 
-python analyses/seeds.py --out analyses/results      (runs/seeds made by: mechint-arith sweep analyses/studies/seeds.toml)
+    mechint-arith sweep analyses/studies/seeds.toml --workers 1
+    python analyses/seeds.py --out analyses/results
+
+Runs that have not reached the last step are left out. The page `docs/claims.md` is made from the numbers.
 """
 
 from pathlib import Path
 
-from common import Story, begin
+from claims_page import page
+from common import HERE, Story, begin
 from common import folder as shown_run
 
 from mechint_arith.claims import HEAVY, LIGHT, Run, judge
 from mechint_arith.dynamics import checkpoints, measure_series
-from mechint_arith.files import write_json
+from mechint_arith.files import write_json, write_text
 from mechint_arith.models.load import load_checkpoint
 from mechint_arith.phases import orders
 from mechint_arith.tasks.pools import cell_name, is_restricted
@@ -50,7 +54,7 @@ def main(out: Path, smoke: bool) -> Story:
         every = sorted(checkpoints(folder))[step]
         runs = [run_of(folder, often=every, seldom=UNTIL, n=100, cache=out / "cache")]
     else:
-        folders = sorted(SEEDS.glob("seed_*"))
+        folders = [f for f in sorted(SEEDS.glob("seed_*")) if UNTIL in checkpoints(f)]
         runs = [run_of(f, often=OFTEN, seldom=SELDOM, n=SEQUENCES) for f in folders]
     claims = judge(runs)
     order = orders([run.events for run in runs])
@@ -72,6 +76,8 @@ def main(out: Path, smoke: bool) -> Story:
         "curves": {run.name: _curves(run) for run in runs},
     }
     write_json(out / "seeds.json", value)
+    if not smoke:
+        write_text(HERE.parent / "docs" / "claims.md", page(value))
     return {name: f"{claim.verdict}: {claim.holding}" for name, claim in claims.items()}
 
 
