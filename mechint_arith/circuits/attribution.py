@@ -128,8 +128,8 @@ def logits_so_far(model: Transformer, batch: Batch) -> Terms:
             names.append(f"after MLP {layer}")
     parts = []
     for _, run in _runs(staged, batch):
-        stream = torch.stack([_at_reads(staged, place, run) for place in places])
-        parts.append(model.unembed(model.read(stream)))
+        streams = [_at_reads(staged, place, run) for place in places]
+        parts.append(torch.stack([model.unembed(model.read(stream)) for stream in streams]))
     return Terms(tuple(names), torch.cat(parts, 1))
 
 

@@ -44,7 +44,7 @@ def optimal_constants(
         )
     staged = Staged(model, reads_of(reference))
     found = [locate(s, model.config, reference, between_runs=False, partly=partly) for s in sites]
-    kept = torch.stack([at.present for at in found]).all(0).numpy()
+    kept = torch.stack([at.rows_with(len(reference)) for at in found]).all(0).numpy()
     reference = reference[kept]
     found = [locate(s, model.config, reference, between_runs=False) for s in sites]
     loss = measuring(METRICS["loss"], reference.labels, reference.labels)

@@ -8,7 +8,7 @@ Source: Wang et al., arXiv 2211.00593; Geva et al., arXiv 2304.14767 (attention 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 
 import numpy as np
@@ -82,17 +82,18 @@ def knock_out(
     )
 
 
-def _nothing(_: Tensor, old: Tensor) -> Tensor:
-    return torch.zeros_like(old)
+def _nothing(_: Tensor, old: Callable[[], Tensor]) -> Tensor:
+    return torch.zeros_like(old())
 
 
 def _refilled(edge: Located) -> Patch:
     """Return the patch of the whole row: entries cut, the others scaled to the row's earlier sum."""
     row = replace(edge, site=replace(edge.site, key=None), keys=None)
 
-    def new(examples: Tensor, old: Tensor) -> Tensor:
-        cut = old.scatter(-1, edge.key_index(examples, old), 0.0)
-        before, after = old.sum(-1, keepdim=True), cut.sum(-1, keepdim=True)
+    def new(examples: Tensor, old: Callable[[], Tensor]) -> Tensor:
+        whole = old()
+        cut = whole.scatter(-1, edge.key_index(examples, whole), 0.0)
+        before, after = whole.sum(-1, keepdim=True), cut.sum(-1, keepdim=True)
         return cut * (before / after).where(after > 0, 0.0)
 
     return Patch(row, new)

@@ -126,7 +126,7 @@ class Effects:
             patched=self.patched[index],
             base=at(self.base),
             donor=None if self.donor is None else at(self.donor),
-            inert=None if self.inert is None else self.inert[tuple(chosen)],
+            inert=None if self.inert is None else np.asarray(self.inert[tuple(chosen)]),
         )
 
     def summary(
@@ -153,7 +153,7 @@ class Effects:
             top,
             bottom,
             self.clusters,
-            np.isfinite(self.patched).any(-1),
+            np.asarray(np.isfinite(self.patched).any(-1)),
             level=level,
             n_resamples=n_resamples,
             seed=seed,

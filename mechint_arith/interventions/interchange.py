@@ -162,8 +162,8 @@ def _usable(
         raise InputError(f"base is read at {base.read}, source at {source.read}; use one layout")
     present = torch.ones(len(base), dtype=torch.bool)
     for site in group:
-        present &= locate(site, model.config, base, partly=partly).present
-        present &= find(site, model.config, source, partly=partly).present
+        present &= locate(site, model.config, base, partly=partly).rows_with(len(base))
+        present &= find(site, model.config, source, partly=partly).rows_with(len(base))
     telling = (answers != base.labels).reshape(len(base), -1).any(1)
     kept = np.flatnonzero(telling & present.numpy())
     if not len(kept):

@@ -29,14 +29,18 @@ class Located:
     """A site found in a model and a batch: how to take its values out of an activation and put others in."""
 
     site: Site
-    positions: Int[Tensor, "batch n"] | None
+    positions: Int[Tensor, "_ n"] | None
     """Where it is in each row (or once for all rows, [1 n]); None: everywhere."""
-    keys: Int[Tensor, "batch m"] | None
+    keys: Int[Tensor, "_ m"] | None
     """Key positions in each row (or [1 m]); None: all of them."""
-    present: Bool[Tensor, " batch"]
-    """Whether a row has every named position; rows without them hold 0 in `positions`."""
+    present: Bool[Tensor, " batch"] | None = None
+    """Whether a row has every named position, None: all do; rows without them hold 0 in `positions`."""
     inert: str | None = None
     """Why no change here can reach the answer; None where one can."""
+
+    def rows_with(self, n: int) -> Bool[Tensor, " batch"]:
+        """Return which of a batch's n rows have every named position."""
+        return torch.ones(n, dtype=torch.bool) if self.present is None else self.present
 
     def among(self, rows: slice) -> Located:
         """Return the same for some rows of the batch, counted from 0."""
@@ -44,7 +48,10 @@ class Located:
             found if found is None or len(found) == 1 else found[rows]
             for found in (self.positions, self.keys)
         )
-        return replace(self, positions=positions, keys=keys, present=self.present[rows])
+        present = None if self.present is None else self.present[rows]
+        if positions is self.positions and keys is self.keys and present is self.present:
+            return self
+        return replace(self, positions=positions, keys=keys, present=present)
 
     def take(
         self,
@@ -164,16 +171,20 @@ def find(
     _check_shape(site, config)
     positions, present = _positions(site, site.position, batch)
     keys, also = _positions(site, site.key, batch)
-    present = present & also
-    if not present.any():
+    if present is not None and also is not None:
+        present = present & also
+    present = also if present is None else present
+    if present is not None and not present.any():
         raise InputError(f"site {site}: no row of the batch has this position")
-    if not present.all() and not partly:
+    if present is not None and not partly:
         raise InputError(
             f"site {site}: {int((~present).sum())} of {len(batch)} rows lack this position;"
             " select the others, or let them be left out"
         )
     held, keyed = (
-        found if found is None else (found if len(found) == 1 else found[present]).numpy()
+        found
+        if found is None
+        else (found if len(found) == 1 or present is None else found[present]).numpy()
         for found in (positions, keys)
     )
     reason = why_inert(
@@ -221,18 +232,18 @@ def _check_shape(site: Site, config: ModelConfig) -> None:
 
 def _positions(
     site: Site, positions: Positions, batch: Batch
-) -> tuple[Int[Tensor, "batch n"] | None, Bool[Tensor, " batch"]]:
-    """Return where named positions are, [batch n] or once for all rows [1 n], and which rows have them all."""
-    everywhere = torch.ones(len(batch), dtype=torch.bool)
+) -> tuple[Int[Tensor, "_ n"] | None, Bool[Tensor, " batch"] | None]:
+    """Return where named positions are, [batch n] or once for all rows [1 n], and which rows have them (None: all)."""
     if positions is None:
-        return None, everywhere
+        return None, None
     columns = [_column(site, position, batch) for position in listed(positions)]
     if all(len(column) == 1 for column in columns):
-        return torch.from_numpy(np.stack(columns, 1)), everywhere
+        return torch.from_numpy(np.stack(columns, 1)), None
     found = torch.from_numpy(np.stack([np.broadcast_to(c, len(batch)) for c in columns], 1))
     present = (found >= 0).all(1)
-    found = found.where(present[:, None], torch.zeros_like(found))
-    return found[:1] if (found == found[0]).all() else found, present
+    if present.all():
+        return found[:1] if (found == found[0]).all() else found, None
+    return found.where(present[:, None], torch.zeros_like(found)), present
 
 
 def _column(site: Site, position: Position, batch: Batch) -> np.ndarray:

@@ -10,10 +10,11 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Callable, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 from typing import Any, TypeVar
 
 import numpy as np
+from torch import Tensor
 
 from mechint_arith.errors import InputError
 from mechint_arith.interventions.contrast import Contrast, Metric, contrast
@@ -21,8 +22,8 @@ from mechint_arith.interventions.effects import Axis, Effects, Label
 from mechint_arith.interventions.located import Located, find, position_names
 from mechint_arith.interventions.recording import BUDGET
 from mechint_arith.interventions.running import Cell, MakeCells, Patch, run_patched
-from mechint_arith.interventions.site import BY_HEAD, ENTRIES, Position, Site
-from mechint_arith.models.staged import Record, Staged
+from mechint_arith.interventions.site import BY_HEAD, ENTRIES, Position, Site, listed
+from mechint_arith.models.staged import Place, Record, Staged
 from mechint_arith.models.stages import stages_of
 from mechint_arith.models.transformer import Transformer
 from mechint_arith.tasks.batch import Batch
@@ -136,10 +137,13 @@ def grid(
 
 def ends_of(site: Site, model: Transformer, pair: Contrast, partly: bool) -> Ends:
     """Find a site in both batches of a contrast; a row is present where both have it."""
-    clean, corrupted = (
-        find(site, model.config, batch, partly=partly) for batch in (pair.clean, pair.corrupted)
-    )
-    present = clean.present & corrupted.present
+    clean = find(site, model.config, pair.clean, partly=partly)
+    if not any(isinstance(p, str) for p in (*listed(site.position), *listed(site.key))):
+        return clean, clean
+    corrupted = find(site, model.config, pair.corrupted, partly=partly)
+    if clean.present is None and corrupted.present is None:
+        return clean, corrupted
+    present = clean.rows_with(len(pair.rows)) & corrupted.rows_with(len(pair.rows))
     return replace(clean, present=present), replace(corrupted, present=present)
 
 
@@ -160,26 +164,63 @@ def _exchange(
     staged = Staged(model, pair.reads)
 
     def making(live: Sequence[tuple[Ends, ...]], donor_is_clean: bool) -> MakeCells:
-        def make(rows: slice, _: Record, donors: Sequence[Record]) -> Sequence[Cell]:
-            return [
-                tuple(
-                    taking(staged, at.among(rows), source.among(rows), donors[0])
-                    for source, at in (ends if donor_is_clean else ends[::-1] for ends in cell)
+        def make(rows: slice, base: Record, donors: Sequence[Record]) -> Sequence[Cell]:
+            known = _Differences(staged, base, donors[0])
+            cells = []
+            for cell in live:
+                turned = (ends if donor_is_clean else ends[::-1] for ends in cell)
+                found = ((at.among(rows), source.among(rows)) for source, at in turned)
+                cells.append(
+                    tuple(taking(staged, at, there, donors[0], known) for at, there in found)
                 )
-                for cell in live
-            ]
+            return cells
 
         return make
 
     return run_directions(model, pair, axes, cells, reasons, making, direction, budget, what)
 
 
-def taking(staged: Staged, at: Located, source: Located, donor: Record) -> Patch:
+@dataclass(frozen=True)
+class _Differences:
+    """Where two runs differ, found once for all sites of a sweep."""
+
+    staged: Staged
+    base: Record
+    donor: Record
+    tables: dict[Place, Tensor] = field(default_factory=dict)
+    """Stage -> bool [batch column]."""
+
+    def at(self, at: Located, source: Located) -> Tensor | None:
+        """Return in which examples the runs differ at a site; None for a site that is not one whole position."""
+        site, place = at.site, (at.site.layer, at.site.hook)
+        part = site.head is not None or site.neurons is not None or site.subspace is not None
+        if at is not source or part or site.hook in ENTRIES or site.position is None:
+            return None
+        if at.positions is None or at.positions.shape != (1, 1):
+            return None
+        if place not in self.tables:
+            differ = self.base.values[place] != self.donor.values[place]
+            self.tables[place] = differ.flatten(2).any(2)
+        column, columns = int(at.positions), self.staged.columns(place)
+        if columns is not None:
+            column = columns.tolist().index(column)
+        return self.tables[place][:, column]
+
+
+def taking(
+    staged: Staged,
+    at: Located,
+    source: Located,
+    donor: Record,
+    known: _Differences | None = None,
+) -> Patch:
     """Return the patch that puts a donor run's own value of a site there."""
     place = (source.site.layer, source.site.hook)
-    columns = staged.columns(place)
-    values = donor.values[place]
-    return Patch(at, lambda examples, _: source.take(values, examples, columns, table=True))
+    columns, values = staged.columns(place), donor.values[place]
+    changed = None if known is None else known.at(at, source)
+    return Patch(
+        at, lambda examples, _: source.take(values, examples, columns, table=True), changed
+    )
 
 
 def run_directions(

@@ -7,7 +7,7 @@ Sources: Wang et al., arXiv 2211.00593, appendix B; Goldowsky-Dill et al., arXiv
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 import torch
 from jaxtyping import Float, Int
@@ -125,7 +125,7 @@ def _path(staged: Staged, sender: Ends, receiver: Ends, base: Record, donor: Rec
     block = staged.blocks[layer]
     columns = staged.columns((layer, hook))
 
-    def new(examples: Int[Tensor, " row"], _: Tensor) -> Tensor:
+    def new(examples: Int[Tensor, " row"], _: Callable[[], Tensor]) -> Tensor:
         delta = _delta(staged, sender, base, donor, examples)
         if hook in ("q", "k", "v"):
             x = base.values[layer, "resid_pre"][examples]

@@ -5,6 +5,7 @@ Source: norm-matched placebo of TransformerLens' `interchange`, extended to whol
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
 
 import numpy as np
@@ -74,14 +75,14 @@ def placebo(
             difference = difference @ basis @ basis.mT
         return difference
 
-    def new(examples: Tensor, old: Tensor) -> Tensor:
+    def new(examples: Tensor, old: Callable[[], Tensor]) -> Tensor:
         distance = move(real, examples).norm(dim=-1, keepdim=True)
         if elsewhere[0].site == at.site and at.site.subspace is None:
-            direction = _directions(rows.start + examples, old, seed)
+            direction = _directions(rows.start + examples, old(), seed)
         else:
             direction = move(elsewhere, examples)
         length = direction.norm(dim=-1, keepdim=True)
-        return old + direction * (distance / length).where(length > 0, 0.0)
+        return old() + direction * (distance / length).where(length > 0, 0.0)
 
     return Patch(away, new)
 

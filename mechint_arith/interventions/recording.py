@@ -47,6 +47,7 @@ def example_bytes(staged: Staged) -> int:
 
 
 def layer_bytes(staged: Staged, layer: int) -> int:
+    """Return the bytes of one example's stages in one layer."""
     c = staged.config
     n_pos = staged.reads[-1] + 1 if c.causal else c.n_ctx
     queries = staged.blocks[layer].queries
@@ -58,10 +59,14 @@ def layer_bytes(staged: Staged, layer: int) -> int:
 
 
 def record(
-    staged: Staged, tokens: Int[Tensor, "batch pos"], keep: Collection[Place] | None = None
+    staged: Staged,
+    tokens: Int[Tensor, "batch pos"],
+    keep: Collection[Place] | None = None,
+    *,
+    hooked: bool,
 ) -> Record:
-    """Record a run: stage by stage, or through the model's own hooks where it has some."""
-    if not has_hooks(staged.model):
+    """Record a run: stage by stage, or (`hooked`) through the hooks that are on the model."""
+    if not hooked:
         return staged.record(tokens, keep)
     model: Any = staged.model
     logits, cache = model.run_with_cache(tokens, return_cache_object=False)
@@ -93,8 +98,9 @@ def runs(
 ) -> Iterator[tuple[slice, Record]]:
     """Record a batch part by part: yields which rows, and their run with some stages kept (None: all)."""
     step = max(1, budget // example_bytes(staged))
+    hooked = has_hooks(staged.model)
     for start in range(0, len(batch), step):
         rows = slice(start, start + step)
         with undisturbed(staged.model):
-            run = record(staged, torch.from_numpy(batch.tokens[rows]), keep)
+            run = record(staged, torch.from_numpy(batch.tokens[rows]), keep, hooked=hooked)
         yield rows, run

@@ -78,10 +78,10 @@ def averages(
             part = at.among(rows)
             values = part.take(run.values[place], every, staged.columns(place)).double()
             for number in numbers:
-                mine = torch.from_numpy(route_of[rows] == number) & part.present
+                mine = torch.from_numpy(route_of[rows] == number) & part.rows_with(len(every))
                 sums[number, i] = sums.get((number, i), 0) + values[mine].sum(0)
     counts = {
-        (number, i): int((torch.from_numpy(route_of == number) & at.present).sum())
+        (number, i): int((route_of == number)[at.rows_with(len(reference)).numpy()].sum())
         for number in numbers
         for i, at in enumerate(found)
     }

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import torch
-from jaxtyping import Float, Int
+from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
 from mechint_arith.errors import InputError
@@ -31,8 +31,9 @@ from mechint_arith.models.staged import Place, Record, Staged, reads_of
 from mechint_arith.models.transformer import Transformer
 from mechint_arith.tasks.batch import Batch
 
-New = Callable[[Tensor, Tensor], Tensor]
-"""Example numbers int [row] and what stands at a site -> what shall stand there, of that shape or broadcast."""
+New = Callable[[Tensor, Callable[[], Tensor]], Tensor]
+"""Example numbers int [row], and a function that gives what stands at a site -> what shall stand there, of that
+shape or broadcast to it."""
 Measure = Callable[[Tensor, Tensor], Tensor]
 """Logits [row read vocab] and their example numbers int [row] -> one number per row."""
 
@@ -43,6 +44,8 @@ class Patch:
 
     at: Located
     new: New
+    changed: Bool[Tensor, " batch"] | None = None
+    """Which examples it changes, where that is known; None: found by comparing."""
 
     @property
     def place(self) -> Place:
@@ -81,22 +84,38 @@ def run_patched(
     measure: takes example numbers of the whole batch.
     """
     staged = Staged(model, reads_of(base))
+    hooked = has_hooks(model)
     step = max(1, budget // ((1 + len(donors)) * example_bytes(staged)))
     found: list[tuple[Tensor, ...]] = []
     with undisturbed(model):
         for start in range(0, len(base), step):
             rows = slice(start, start + step)
             tokens = torch.from_numpy(base.tokens[rows])
-            run = record(staged, tokens)
-            others = [record(staged, torch.from_numpy(donor.tokens[rows])) for donor in donors]
+            run, *others = [
+                record(staged, torch.from_numpy(batch.tokens[rows]), hooked=hooked)
+                for batch in (base, *donors)
+            ]
 
             def shifted(logits: Tensor, examples: Tensor, start: int = start) -> Tensor:
                 return measure(logits, examples + start)
 
             every = torch.arange(len(tokens))
+            unpatched = [shifted(r.logits, every).double() for r in (run, *others)]
             cells = make_cells(rows, run, others)
-            patched = run_cells(staged, run, tokens, cells, shifted, budget=budget)
-            found.append((patched, *(shifted(r.logits, every).double() for r in (run, *others))))
+            found.append(
+                (
+                    run_cells(
+                        staged,
+                        run,
+                        cells,
+                        shifted,
+                        unpatched[0],
+                        tokens=tokens if hooked else None,
+                        budget=budget,
+                    ),
+                    *unpatched,
+                )
+            )
     parts = [torch.cat(column, -1) for column in zip(*found, strict=True)]
     return Measured(parts[0], parts[1], tuple(parts[2:]))
 
@@ -104,26 +123,26 @@ def run_patched(
 def run_cells(
     staged: Staged,
     base: Record,
-    tokens: Int[Tensor, "batch pos"],
     cells: Sequence[Cell],
     measure: Measure,
+    unpatched: Float[Tensor, " batch"],
     *,
+    tokens: Int[Tensor, "batch pos"] | None = None,
     budget: int = BUDGET,
 ) -> Float[Tensor, "cell batch"]:
-    """Return the measure of every example under every cell, float64; unchanged rows have the base run's.
+    """Return the measure of every example under every cell, float64; unchanged rows keep `unpatched`.
 
-    base: the recorded run of `tokens`, every stage kept. Rows that lack a cell's positions are NaN.
+    base: the recorded run, every stage kept. tokens: its inputs, to run each cell alone with the hooks that are on
+    the model; None: stacked, without hooks. Rows that lack a cell's positions are NaN.
     """
-    examples = torch.arange(len(tokens))
-    unpatched = measure(base.logits, examples).double()
     result = unpatched.repeat(len(cells), 1)
     for i, cell in enumerate(cells):
         for patch in cell:
-            result[i, ~patch.at.present] = torch.nan
-    one_by_one = has_hooks(staged.model)
+            if patch.at.present is not None:
+                result[i, ~patch.at.present] = torch.nan
     for group in _groups(cells):
         rows = [_changed(staged, base, cells[i]) for i in group]
-        if one_by_one:
+        if tokens is not None:
             for i, changed in zip(group, rows, strict=True):
                 if len(changed):
                     logits = _hooked(staged, tokens[changed], cells[i], changed)
@@ -138,8 +157,8 @@ def run_cells(
             logits = staged.rerun(base, examples, edits, moved=_moved(cells, chunk))
             values, start = measure(logits, examples).double(), 0
             for i, part in chunk:
-                result[i, part] = values[start : start + len(part)]
-                start += len(part)
+                result[i, part] = values[start : start + part.shape[0]]
+                start += part.shape[0]
     return result
 
 
@@ -153,22 +172,29 @@ def _groups(cells: Sequence[Cell]) -> list[list[int]]:
 
 def _changed(staged: Staged, base: Record, cell: Cell) -> Int[Tensor, " row"]:
     """Return the examples in which a cell would change something."""
-    changed = torch.zeros(len(base.logits), dtype=torch.bool)
-    present = torch.ones_like(changed)
-    every = torch.arange(len(changed))
+    every = torch.arange(len(base.logits))
+    changed = [
+        _changes(staged, base, patch, every) if patch.changed is None else patch.changed
+        for patch in cell
+    ]
+    result = changed[0] if len(cell) == 1 else torch.stack(changed).any(0)
     for patch in cell:
-        old = patch.at.take(base.values[patch.place], every, staged.columns(patch.place))
-        new = patch.new(every, old)
-        if new.shape[1:] != old.shape[1:] and torch.broadcast_shapes(new.shape, old.shape) != (
-            old.shape
-        ):
-            raise InputError(
-                f"site {patch.at.site}: a value of shape {list(new.shape)} does not fit"
-                f" {list(old.shape)}"
-            )
-        changed |= patch.at.changes(old, new)
-        present &= patch.at.present
-    return torch.nonzero(changed & present)[:, 0]
+        if patch.at.present is not None:
+            result = result & patch.at.present
+    return torch.nonzero(result)[:, 0]
+
+
+def _changes(
+    staged: Staged, base: Record, patch: Patch, every: Int[Tensor, " row"]
+) -> Bool[Tensor, " row"]:
+    old = patch.at.take(base.values[patch.place], every, staged.columns(patch.place))
+    new = patch.new(every, lambda: old)
+    if new.shape != old.shape and torch.broadcast_shapes(new.shape, old.shape) != old.shape:
+        raise InputError(
+            f"site {patch.at.site}: a value of shape {list(new.shape)} does not fit"
+            f" {list(old.shape)}"
+        )
+    return patch.at.changes(old, new)
 
 
 def _chunks(
@@ -178,10 +204,10 @@ def _chunks(
     chunk: list[tuple[int, Tensor]] = []
     room = step
     for i, examples in zip(group, rows, strict=True):
-        while len(examples):
+        while examples.shape[0]:
             part, examples = examples[:room], examples[room:]
             chunk.append((i, part))
-            room -= len(part)
+            room -= part.shape[0]
             if not room:
                 yield chunk
                 chunk, room = [], step
@@ -198,11 +224,11 @@ def _edits(
         def write(value: Tensor) -> Tensor:
             start = 0
             for i, examples in chunk:
-                part = value[start : start + len(examples)]
+                part = value[start : start + examples.shape[0]]
                 for patch in cells[i]:
                     if patch.place == place:
                         _write(staged, patch, part, examples)
-                start += len(examples)
+                start += examples.shape[0]
             return value
 
         return write
@@ -212,8 +238,8 @@ def _edits(
 
 def _write(staged: Staged, patch: Patch, value: Tensor, examples: Int[Tensor, " row"]) -> None:
     columns = staged.columns(patch.place)
-    old = patch.at.take(value, examples, columns)
-    patch.at.put(value, examples, columns, patch.new(examples, old))
+    new = patch.new(examples, lambda: patch.at.take(value, examples, columns))
+    patch.at.put(value, examples, columns, new)
 
 
 def _moved(cells: Sequence[Cell], chunk: list[tuple[int, Tensor]]) -> Tensor | None:

@@ -57,7 +57,7 @@ class Staged:
         rotary = self.config.positions == "rotary"
         some = None if rotary else torch.tensor(self.reads, device=device)
         return tuple(
-            StagedBlock(block, some if i == last else None)  # type: ignore[arg-type]
+            StagedBlock(self.config, block, some if i == last else None)  # type: ignore[arg-type]
             for i, block in enumerate(self.model.blocks)
         )
 

@@ -11,6 +11,7 @@ block's output is wanted.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import lru_cache
 
 import torch
 from jaxtyping import Float, Int
@@ -29,6 +30,7 @@ KEY_SIDE = ("resid_pre", "k", "v")
 """Stages that a layer needs at every position; it needs the others only where its output is wanted."""
 
 
+@lru_cache
 def stages_of(config: ModelConfig, layer: int) -> tuple[str, ...]:
     """Return the stages a layer has: none of an MLP's where it has no MLP, no q and k without content scores."""
     without = set() if config.d_mlp[layer] else set(MLP)
@@ -37,41 +39,42 @@ def stages_of(config: ModelConfig, layer: int) -> tuple[str, ...]:
     return tuple(stage for stage in STAGES if stage not in without)
 
 
+@lru_cache
+def _inputs(content: bool, has_mlp: bool, straight: bool) -> dict[str, tuple[str, ...]]:
+    keys, values = ("resid_pre", "resid_pre") if straight else ("k", "v")
+    return {
+        "resid_pre": (),
+        "q": ("resid_pre",),
+        "k": () if straight else ("resid_pre",),
+        "v": () if straight else ("resid_pre",),
+        "attn_scores": ("q", keys) if content else (),
+        "pattern": ("attn_scores",),
+        "z": ("pattern", values),
+        "attn_out": ("z",),
+        "resid_mid": ("resid_pre", "attn_out"),
+        "mlp_in": ("resid_mid",),
+        "pre": ("mlp_in",),
+        "post": ("pre",),
+        "mlp_out": ("post",),
+        "resid_post": ("resid_mid", "mlp_out") if has_mlp else ("resid_mid",),
+    }
+
+
 @dataclass(frozen=True)
 class StagedBlock:
     """One layer, stage by stage."""
 
+    config: ModelConfig
     block: Block
     queries: Int[Tensor, " query"] | None
     """Positions at which its output is wanted; None: all."""
-
-    @property
-    def config(self) -> ModelConfig:
-        return self.block.attn.config
 
     def reads(self, stage: str, *, straight: bool = False) -> tuple[str, ...]:
         """Return the stages that one is computed from.
 
         `straight`: scores and z are taken from the residual stream, without making keys and values of it.
         """
-        content = self.config.attn_content
-        keys, values = ("resid_pre", "resid_pre") if straight else ("k", "v")
-        return {
-            "resid_pre": (),
-            "q": ("resid_pre",),
-            "k": () if straight else ("resid_pre",),
-            "v": () if straight else ("resid_pre",),
-            "attn_scores": ("q", keys) if content else (),
-            "pattern": ("attn_scores",),
-            "z": ("pattern", values),
-            "attn_out": ("z",),
-            "resid_mid": ("resid_pre", "attn_out"),
-            "mlp_in": ("resid_mid",),
-            "pre": ("mlp_in",),
-            "post": ("pre",),
-            "mlp_out": ("post",),
-            "resid_post": ("resid_mid",) if self.block.mlp is None else ("resid_mid", "mlp_out"),
-        }[stage]
+        return _inputs(self.config.attn_content, self.block.mlp is not None, straight)[stage]
 
     def compute(self, stage: str, *inputs: Tensor) -> Tensor:
         """Return a stage from what `reads` lists."""

@@ -199,7 +199,7 @@ def test_the_placebo_moves_exactly_as_far(adder, inputs):
         move = placebo(staged, real, away, slice(0, None), *runs, 1)
         base, source = (real[0].take(r.values[0, "resid_mid"], every, columns) for r in runs)
         got = away[0].put(
-            runs[0].values[0, "resid_mid"].clone(), every, columns, move.new(every, base)
+            runs[0].values[0, "resid_mid"].clone(), every, columns, move.new(every, lambda: base)
         )
         distance = (source - base) @ LEFT if site.subspace is not None else source - base
         torch.testing.assert_close((got - base).norm(dim=-1), distance.norm(dim=-1))
