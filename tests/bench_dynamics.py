@@ -11,7 +11,7 @@ from collections.abc import Callable
 import torch
 
 from mechint_arith.measures import attention, paths, readouts, structure
-from mechint_arith.measures.subject import Prompts, Subject
+from mechint_arith.measures.subject import CHUNK, Prompts, Subject
 from mechint_arith.models.checkpoint import Checkpoint
 from mechint_arith.models.config import ModelConfig
 from mechint_arith.models.hooked import HookedTransformer
@@ -38,7 +38,8 @@ def hooked_pools(model: HookedTransformer, prompts: Prompts, names: list[str]) -
     """Run the hooked model with its cache over some prompt sets, as one measure by itself would."""
     for name in names:
         batch = prompts.pools.get(name) or getattr(prompts, name)
-        model.run_with_cache(torch.from_numpy(batch.tokens))
+        for tokens in torch.from_numpy(batch.tokens).split(CHUNK):
+            model.run_with_cache(tokens)
 
 
 def hooked_ov1(model: HookedTransformer, p: int) -> float:
@@ -54,7 +55,7 @@ def hooked_ov1(model: HookedTransformer, p: int) -> float:
     return right / p**2
 
 
-def seconds(work: Callable[[], object], repeats: int = 3) -> float:
+def seconds(work: Callable[[], object], repeats: int = 2) -> float:
     """Return the shortest of a few runs."""
     times = []
     for _ in range(repeats):
