@@ -27,7 +27,7 @@ def main(out: Path, smoke: bool) -> Story:
     groups = {
         f"step {step}": {name: found[name][i] for name in SHOWN} for i, step in enumerate(window)
     }
-    figure = intervals(groups, unit="share", span=(0, 1), title="Before and after the jump")
+    figure = intervals(groups, unit="share", span=(0.0, 1.0), title="Before and after the jump")
     values = {
         "window": list(window),
         **{name: [e.as_dict() for e in found[name]] for name in (*SHOWN, "qk1_margin")},

@@ -24,7 +24,7 @@ def main(out: Path, smoke: bool) -> Story:
         explained, points = s**2 / (s**2).sum(), u[:, :2] * s[:2]
         k = int(energy_by_frequency(points)[1:].sum(-1).argmax()) + 1
         figures[name] = cyclic_scatter(
-            points, np.arange(p) * k % p, period=p, labels=range(p),
+            points, np.arange(p) * k % p, period=float(p), labels=range(p),
             axes=tuple(f"PC {i + 1} ({explained[i]:.0%})" for i in range(2)),  # type: ignore[arg-type]
             around_name=f"{k} n mod {p}", title=name,
         )  # fmt: skip
