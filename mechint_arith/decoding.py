@@ -22,7 +22,8 @@ from mechint_arith.errors import InputError
 from mechint_arith.models.checkpoint import Checkpoint
 from mechint_arith.models.reader import reader
 from mechint_arith.models.transformer import Transformer
-from mechint_arith.modular_findings import SCHEMA, split_known
+from mechint_arith.modular_accuracy import split_known
+from mechint_arith.modular_findings import SCHEMA
 from mechint_arith.probes.decodable import Decision, decodable
 from mechint_arith.probes.linear import Probe, transfer
 from mechint_arith.tasks import task_to_dict

@@ -19,8 +19,8 @@ from mechint_arith import modular_circuit as parts
 from mechint_arith.errors import InputError
 from mechint_arith.interventions.frequencies import modular_table, record
 from mechint_arith.models.checkpoint import Checkpoint
+from mechint_arith.modular_accuracy import scores, split_known
 from mechint_arith.modular_circuit import Progress
-from mechint_arith.modular_findings import scores, split_known
 from mechint_arith.stats import Estimate
 from mechint_arith.tasks.additive import additive_view
 from mechint_arith.tasks.modular import ModularTask

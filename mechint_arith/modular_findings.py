@@ -12,24 +12,21 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-import torch
 
 from mechint_arith import modular_circuit as parts
 from mechint_arith.errors import InputError
 from mechint_arith.interventions.frequencies import (
     FrequencyEffect,
-    Recorded,
     effects,
     modular_table,
     record,
 )
-from mechint_arith.metrics import loss
 from mechint_arith.models.checkpoint import Checkpoint
-from mechint_arith.models.reader import reader
+from mechint_arith.modular_accuracy import scores, split_known
 from mechint_arith.modular_circuit import Circuit, Frequencies, Progress
 from mechint_arith.probes.frequencies import NeuronFrequencies
-from mechint_arith.stats import Estimate, share
-from mechint_arith.tasks import splits, task_to_dict
+from mechint_arith.stats import Estimate
+from mechint_arith.tasks import task_to_dict
 from mechint_arith.tasks.additive import additive_view, why_not_additive
 from mechint_arith.tasks.modular import ModularTask
 
@@ -143,12 +140,6 @@ def _circuit(found: Circuit) -> dict[str, Any]:
     }
 
 
-def split_known(checkpoint: Checkpoint) -> bool:
-    """Whether the checkpoint's pairs are known to be seen or held out: ours are, an outside file's are not."""
-    source = checkpoint.meta.get("source")
-    return source is None or bool(source.get("split_known"))
-
-
 def measure(
     checkpoint: Checkpoint,
     *,
@@ -179,22 +170,13 @@ def measure(
         "effects": (),
     }
     if reason is None:
-        view = additive_view(task)
-        recorded = record(checkpoint.config, checkpoint.weights, modular_table(task, view))
-        progress("frequencies")
-        rng = np.random.default_rng((seed, 500))
-        spectra = parts.frequencies(recorded, view, rng=rng)
-        train = task.seen.reshape(task.p, task.p)[view.pairs] if known else None
-        chosen = spectra.key if frequencies is None else frequencies
-        reason = _why_no_claim(accuracy, spectra)
-        found |= {
-            "order": view.statement,
-            "frequencies": spectra,
-            "neurons": parts.neuron_clusters(recorded),
-            "progress": parts.progress(recorded, view, chosen, train=train),
-        }
-        if reason is None and not quick:
-            found |= _claimed(recorded, view, spectra, seed, progress)
+        try:
+            reason = _analyse(
+                checkpoint, task, accuracy, found, known, quick, seed, frequencies, progress
+            )
+        except InputError as error:
+            # Weights that are constant, or blind to an operand, have no spectrum: that is a finding.
+            reason = str(error)
     if reason is None and quick:
         reason = "left out with --quick"
     return ModularFindings(
@@ -202,14 +184,35 @@ def measure(
     )
 
 
-def _claimed(
-    recorded: Recorded, view: Any, spectra: Frequencies, seed: int, progress: Callable[[str], None]
-) -> dict[str, Any]:
+def _analyse(
+    checkpoint: Checkpoint,
+    task: ModularTask,
+    accuracy: Mapping[str, Estimate],
+    found: dict[str, Any],
+    known: bool,
+    quick: bool,
+    seed: int,
+    frequencies: tuple[int, ...] | None,
+    progress: Callable[[str], None],
+) -> str | None:
+    """Fill in what is found out about the additive view; return why no circuit is claimed, or None."""
+    view = additive_view(task)
+    found["order"] = view.statement
+    recorded = record(checkpoint.config, checkpoint.weights, modular_table(task, view))
+    progress("frequencies")
+    spectra = parts.frequencies(recorded, view, rng=np.random.default_rng((seed, 500)))
+    found |= {"frequencies": spectra, "neurons": parts.neuron_clusters(recorded)}
+    train = task.seen.reshape(task.p, task.p)[view.pairs] if known else None
+    chosen = spectra.key if frequencies is None else frequencies
+    found["progress"] = parts.progress(recorded, view, chosen, train=train)
+    if (reason := _why_no_claim(accuracy, spectra)) or quick:
+        return reason
     progress("clock or pizza")
     circuit = parts.circuit(recorded, view, rng=np.random.default_rng((seed, 501)))
     progress("interventions")
     rng = np.random.default_rng((seed, 502))
-    return {"circuit": circuit, "effects": effects(recorded, spectra.key, n_controls=2, rng=rng)}
+    found |= {"circuit": circuit, "effects": effects(recorded, spectra.key, n_controls=2, rng=rng)}
+    return None
 
 
 def _why_no_claim(accuracy: Mapping[str, Estimate], spectra: Frequencies) -> str | None:
@@ -219,35 +222,3 @@ def _why_no_claim(accuracy: Mapping[str, Estimate], spectra: Frequencies) -> str
     if not spectra.key:
         return "no frequency stands out of the null, so no circuit is claimed"
     return None
-
-
-def scores(checkpoint: Checkpoint, *, known: bool) -> tuple[dict[str, Estimate], dict[str, float]]:
-    """Return accuracy and mean loss over all pairs that have an answer, and by split where it is known.
-
-    Accuracy also on held-out pairs by stratum: mirror seen, mirror held, and the diagonal.
-    """
-    task = checkpoint.task
-    assert isinstance(task, ModularTask)
-    model = reader(checkpoint.config, checkpoint.weights, read=task.length - 1)
-    batch = task.batch()
-    with torch.no_grad():
-        tokens = torch.from_numpy(batch.tokens)
-        logits = torch.cat([model(rows).logits for rows in tokens.split(4096)])
-    right = (logits.argmax(-1) == torch.from_numpy(batch.labels)).numpy()
-    losses = loss(logits, torch.from_numpy(batch.labels)).numpy()
-    rows = {"all": np.ones(len(batch), bool)}
-    if known:
-        held = np.asarray(batch.factors["held"])
-        rows |= {"seen": ~held, "held": held}
-    found = {name: float(losses[mask].mean()) for name, mask in rows.items() if mask.any()}
-    if known and task.op in ("add", "mul"):
-        stratum = splits.strata(batch.factors["pair"], task.seen, task.p)
-        rows |= {
-            f"held, {name}": rows["held"] & (stratum == k) for k, name in enumerate(splits.STRATA)
-        }
-    accuracy = {
-        name: share(int(right[mask].sum()), int(mask.sum()))
-        for name, mask in rows.items()
-        if mask.any()
-    }
-    return accuracy, found

@@ -38,7 +38,9 @@ def modular_sections(found: ModularFindings) -> list[Section]:
     """Return the sections of a modular checkpoint."""
     sections = [_accuracy(found)]
     if found.frequencies is not None:
-        sections += [_frequencies(found), _progress(found)]
+        sections.append(_frequencies(found))
+    if found.progress is not None:
+        sections.append(_progress(found))
     if found.circuit is not None:
         sections += [_circuit(found), effects_section({"": found.effects})]
     return [*sections, making(found.provenance, asdict(found.checkpoint.task))]  # type: ignore[call-overload]

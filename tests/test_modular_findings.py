@@ -97,6 +97,15 @@ def test_no_circuit_is_claimed_at_chance(task):
     )
 
 
+def test_weights_without_any_variance_are_no_error():
+    checkpoint = untrained(ModularTask(p=7, train_share=0.5))
+    zeros = {name: torch.zeros_like(w) for name, w in checkpoint.weights.items()}
+    found = measure(Checkpoint(checkpoint.config, zeros, checkpoint.task, 0, 0))
+    assert found.frequencies is None
+    assert "constant" in found.no_circuit
+    assert "Accuracy over all pairs" in report(found, "file")
+
+
 def test_a_memorised_model_is_not_competent():
     found = measure(read(SHIPPED / "step_000200.safetensors"))
     assert found.accuracy["seen"].value == 1.0

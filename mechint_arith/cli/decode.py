@@ -10,6 +10,9 @@ import typer
 
 from mechint_arith.cli import options as o
 
+WIDTH = 140
+"""Columns of the table where no terminal says otherwise."""
+
 
 def decode(
     ckpt: o.OneCkpt,
@@ -57,7 +60,10 @@ def decode(
     if as_json:
         print(json.dumps(found.as_dict(), indent=1, allow_nan=False))
         return
+    console = Console()
+    if not console.is_terminal:
+        console = Console(width=WIDTH)
     grid = Table(*COLUMNS, title=f"{ckpt.name}: tested on {found.split}", box=None)
     for row in rows(found):
         grid.add_row(*row)
-    Console().print(grid)
+    console.print(grid)

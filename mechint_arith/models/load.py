@@ -58,6 +58,8 @@ def read_layout(tensors: Mapping[str, Tensor], hints: Hints, stated: Stated, whe
     Raises `InputError` where the layout stays open, a mix lacks its coefficient, or the JSON is of another model.
     """
     mix = hints.attn_coeff if hints.attn_coeff is not None else stated.attn_coeff
+    if mix is not None and not 0 <= mix <= 1:
+        raise InputError(f"an attention coefficient lies between 0 and 1; got {mix}")
     layout, told = detect(tensors, where, forced=hints.layout, mixed=mix is not None)
     if layout != MIX and hints.attn_coeff is not None:
         raise InputError(
