@@ -133,6 +133,48 @@ def test_means_over_seeds(alone):
     assert found["low"] <= found["value"] <= found["high"]
 
 
+@pytest.fixture
+def client():
+    """A Dask client whose only worker is a thread of this process."""
+    from distributed import Client
+
+    options = {"processes": False, "n_workers": 1, "threads_per_worker": 1}
+    with Client(**options, dashboard_address=None) as found:
+        yield found
+
+
+@pytest.mark.filterwarnings("ignore")
+def test_a_client_runs_the_missing_points_and_tells_of_all(tmp_path, client):
+    grid = read_sweep(sweep_file(tmp_path), tmp_path / "out")
+    first = train_point(grid.points[1], grid.out)
+    told = []
+    found = sweeps.run(grid, client, on_point=told.append)
+    assert [result["name"] for result in found] == [point.name for point in grid.points]
+    assert told[0] == found[1] == first
+    assert len(told) == 4
+
+
+@pytest.mark.filterwarnings("ignore")
+def test_a_point_that_fails_stops_no_other(tmp_path, client):
+    grid = read_sweep(sweep_file(tmp_path), tmp_path / "out")
+    broken = grid.points[0]
+    longer = Point(broken.name, broken.varied, {**broken.options, "lr": 0.1})
+    train_point(longer, grid.out)
+    (grid.out / broken.name / "step_000040.safetensors").unlink()
+    with pytest.raises(InputError, match="another recipe"):
+        sweeps.run(grid, client)
+    assert len(list(grid.out.glob("*/point.json"))) == 4
+    assert sweeps.finished(broken, grid.out) is None
+
+
+def test_an_address_where_nothing_answers_is_named():
+    with (
+        pytest.raises(InputError, match="no Dask scheduler answers at nonsense"),
+        sweeps.dask_client("nonsense://here"),
+    ):
+        pass
+
+
 def start(file, out, workers=2):
     environment = {**os.environ, "OMP_NUM_THREADS": "1"}
     command = [Path(sys.executable).parent / "mechint-arith", "sweep", file]
