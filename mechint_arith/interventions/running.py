@@ -82,7 +82,10 @@ def run_patched(
     """Record base and donor runs, then run every cell on the base, as many examples at a time as the budget allows.
 
     measure: takes example numbers of the whole batch.
+    Raises `InputError` for a batch without rows and a value that does not fit its site.
     """
+    if not len(base):
+        raise InputError("the batch has no rows to run")
     staged = Staged(model, reads_of(base))
     hooked = has_hooks(model)
     step = max(1, budget // ((1 + len(donors)) * example_bytes(staged)))
@@ -189,12 +192,19 @@ def _changes(
 ) -> Bool[Tensor, " row"]:
     old = patch.at.take(base.values[patch.place], every, staged.columns(patch.place))
     new = patch.new(every, lambda: old)
-    if new.shape != old.shape and torch.broadcast_shapes(new.shape, old.shape) != old.shape:
+    if new.shape != old.shape and not _broadcasts(new, old):
         raise InputError(
             f"site {patch.at.site}: a value of shape {list(new.shape)} does not fit"
             f" {list(old.shape)}"
         )
     return patch.at.changes(old, new)
+
+
+def _broadcasts(new: Tensor, old: Tensor) -> bool:
+    try:
+        return torch.broadcast_shapes(new.shape, old.shape) == old.shape
+    except RuntimeError:
+        return False
 
 
 def _chunks(

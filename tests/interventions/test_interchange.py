@@ -198,9 +198,8 @@ def test_the_placebo_moves_exactly_as_far(adder, inputs):
         away = tuple(locate(elsewhere, adder.config, b) for b in inputs)
         move = placebo(staged, real, away, slice(0, None), *runs, 1)
         base, source = (real[0].take(r.values[0, "resid_mid"], every, columns) for r in runs)
-        got = away[0].put(
-            runs[0].values[0, "resid_mid"].clone(), every, columns, move.new(every, lambda: base)
-        )
+        new = move.new(every, lambda base=base: base)
+        got = away[0].put(runs[0].values[0, "resid_mid"].clone(), every, columns, new)
         distance = (source - base) @ LEFT if site.subspace is not None else source - base
         torch.testing.assert_close((got - base).norm(dim=-1), distance.norm(dim=-1))
 

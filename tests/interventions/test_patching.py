@@ -265,6 +265,20 @@ def test_hooks_on_the_model_are_part_of_what_is_patched(model, pair):
         model.reset_hooks()
 
 
+def test_a_value_that_does_not_fit_its_site_is_refused(model, pair):
+    from mechint_arith.interventions.contrast import contrast
+    from mechint_arith.interventions.located import locate
+    from mechint_arith.interventions.running import Patch, run_patched
+
+    at = locate(Site("resid_pre", 1, "lhs"), model.config, pair[0])
+    wrong = Patch(at, lambda examples, old: torch.zeros(len(examples), 1, 15, dtype=torch.float64))
+    measure = contrast(*pair, "margin").measure()
+    with pytest.raises(InputError, match=r"resid_pre 1 at lhs: a value of shape"):
+        run_patched(model, pair[0][:2], [], lambda *_: [(wrong,)], measure)
+    with pytest.raises(InputError, match="no rows"):
+        run_patched(model, pair[0][:0], [], lambda *_: [(wrong,)], measure)
+
+
 def checksum(tensors):
     digest = hashlib.sha256()
     for tensor in tensors:
