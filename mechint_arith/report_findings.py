@@ -130,8 +130,8 @@ def _cells(findings: Findings) -> Section:
         row_name="side",
         column_name="variable",
         unit="share right",
-        low=0,
-        high=1,
+        low=0.0,
+        high=1.0,
     )
     restricted = [findings.cells[name] for name in findings.restricted]
     text = ", ".join(
