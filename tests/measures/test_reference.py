@@ -161,3 +161,17 @@ def test_sharing_late_and_not_early(subject):
     assert late["shared_direct_left"].value == late["shared_direct_both"].value == 1
     assert early["shared_direct_left"].value == 0
     assert late["interchange_direct_both"].value > 0.98
+
+
+def test_mlp_outputs_are_exchangeable_and_the_mlp_is_enough(subject):
+    found = subject(30001)
+    model, p = found.model, PROMPTS.task.p
+    direct, indirect = (found.run(f"template_{name}") for name in ("direct", "indirect"))
+    labels = torch.from_numpy(found.batch("template_direct").labels)
+    other = torch.from_numpy(np.random.default_rng(0).permutation(p * p))
+    swapped = model.logits_from(indirect.resid_mid, direct.post[other]).argmax(-1)
+    assert float((swapped == labels[other]).double().mean()) == pytest.approx(0.998, abs=0.02)
+    zeroed = model.logits_from(indirect.resid_mid, 0 * indirect.post).argmax(-1)
+    assert float((zeroed == labels).double().mean()) == pytest.approx(0.03, abs=0.02)
+    alone = (indirect.post @ model.w_logit).argmax(-1)
+    assert float((alone == labels).double().mean()) == pytest.approx(0.998, abs=0.02)
