@@ -177,6 +177,8 @@ def measure(
         except InputError as error:
             # Weights that are constant, or blind to an operand, have no spectrum: that is a finding.
             reason = str(error)
+    if reason is not None and "op" in (checkpoint.meta.get("source") or {}).get("assumed", {}):
+        reason += "; the operation was assumed, --op says another"
     if reason is None and quick:
         reason = "left out with --quick"
     return ModularFindings(

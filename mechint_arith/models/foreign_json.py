@@ -54,8 +54,11 @@ def beside(path: Path) -> Path | None:
     return next((path.with_name(name) for name in names if path.with_name(name).is_file()), None)
 
 
-def read_stated(path: Path) -> Stated:
-    """Read a configuration. Raises `InputError` where it is no JSON object or says what cannot be."""
+def read_stated(path: Path, *, op: str | None = None) -> Stated:
+    """Read a configuration; op: the operation where the user says it, so that its text is not needed.
+
+    Raises `InputError` where it is no JSON object or says what cannot be.
+    """
     try:
         values = json.loads(path.read_text(encoding="utf-8"))
     except FileNotFoundError:
@@ -67,17 +70,17 @@ def read_stated(path: Path) -> Stated:
     if not isinstance(values, dict):
         raise InputError(f"{path} should hold a JSON object; got {type(values).__name__}")
     try:
-        return _stated(values, path.name)
+        return _stated(values, path.name, op)
     except InputError as error:
         raise InputError(f"{path}: {error}") from error
 
 
-def _stated(values: Mapping[str, Any], name: str) -> Stated:
+def _stated(values: Mapping[str, Any], name: str, said: str | None) -> Stated:
     coefficient = _number(values, "attn_coeff")
     if coefficient is not None and not 0 <= coefficient <= 1:
         raise InputError(f"attn_coeff lies between 0 and 1; got {coefficient}")
     op, p = None, _whole(values, "C")
-    if (text := values.get("funcs")) is not None:
+    if said is None and (text := values.get("funcs")) is not None:
         op, modulus = operation(text)
         if p is not None and modulus != p:
             raise InputError(f"funcs counts modulo {modulus}, but C is {p}")
@@ -120,7 +123,7 @@ def operation(text: Any) -> tuple[str, int]:
             if first != second and (sign != "-" or first == "0"):
                 return SIGNS[sign], int(modulus)
     raise InputError(
-        f"funcs {str(text)[:60]!r} is not read: expected the text lambda x: (x[0]+x[1])%p with +, - or *"
+        f"funcs {str(text)[:60]!r} is not read: expected the text lambda x: (x[0]+x[1])%p with +, - or *; or say --op"
     )
 
 

@@ -31,7 +31,7 @@ def load_checkpoint(path: str | os.PathLike[str], hints: Hints | None = None) ->
         return own.read(path)
     tensors = read_tensors(path)
     config = hints.config or beside(Path(path))
-    stated = Stated() if config is None else read_stated(config)
+    stated = Stated() if config is None else read_stated(config, op=hints.op)
     loaded = read_layout(tensors, hints, stated, str(path))
     check_weights(loaded.weights, loaded.config, str(path))
     task, loaded, assumed = guess_task(loaded, hints, stated, str(path))

@@ -108,6 +108,15 @@ def test_the_attention_mix_takes_its_coefficient_from_the_json_beside_it(tmp_pat
     assert found.meta["source"]["config"] == "config_abc.json"
 
 
+def test_a_stated_operation_needs_no_text(tmp_path):
+    path = saved(tmp_path / "m.pt", transposed(weights_of(MIX), order="mix"))
+    said = {**SAID, "funcs": "lambda x: x[0]*pow(x[1],-1,7)%7"}
+    (tmp_path / "m.json").write_text(json.dumps(said))
+    with pytest.raises(InputError, match=r"is not read.*--op"):
+        load_checkpoint(path)
+    assert load_checkpoint(path, Hints(op="div")).task.op == "div"
+
+
 def test_two_vocabularies_and_a_closing_sign_of_the_mix(tmp_path):
     config = replace(MIX, d_vocab=2 * P + 1, n_ctx=3)
     weights = weights_of(config)
