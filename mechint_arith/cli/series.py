@@ -33,9 +33,8 @@ def series(
         Path, typer.Option(help="Folder of checkpoints: ours, or outside files with steps.")
     ],
     out: Annotated[
-        Path | None,
-        typer.Option(help="Folder for series.json, table.csv and figures; RUN/series by default."),
-    ] = None,
+        Path, typer.Option(help="Folder for series.json, table.csv and figures.")
+    ] = Path("out/series"),
     measure: Annotated[
         list[str] | None, typer.Option(help="Only this measure; may be repeated.")
     ] = None,
@@ -65,8 +64,7 @@ def series(
     from mechint_arith.phases import events
     from mechint_arith.report_series import series_report
 
-    folder = run / "series" if out is None else out
-    o.require_writable(folder)
+    o.require_writable(out)
     o.set_threads(threads)
     hints = o.hints(
         task=task,
@@ -87,7 +85,7 @@ def series(
         found = measure_series(
             run,
             measure or None,
-            cache=folder / "cache",
+            cache=out / "cache",
             steps=steps,
             n=n,
             seed=seed,
@@ -96,17 +94,17 @@ def series(
         )
     happened = events(found)
     phases = _phases(found)
-    write_json(folder / "series.json", summary(found, happened, phases))
-    _write_table(found, folder / "table.csv")
+    write_json(out / "series.json", summary(found, happened, phases))
+    _write_table(found, out / "table.csv")
     figures = _figures(found, happened, phases)
     for name, figure in figures.items():
         from mechint_arith.figures.export import save
 
-        save(figure, folder / f"{name}.html")
+        save(figure, out / f"{name}.html")
     page = series_report(found, happened, phases, figures, command=o.command())
-    write_text(folder / "report.html", page)
+    write_text(out / "report.html", page)
     _print(console, found, happened, phases)
-    console.print(f"written: {folder}/series.json, table.csv, report.html, figures")
+    console.print(f"written: {out}/series.json, table.csv, report.html, figures")
 
 
 def summary(found: Series, happened: dict[str, Event], phases: list[ChangePoint]) -> dict[str, Any]:
