@@ -40,7 +40,7 @@ def cells(
     from mechint_arith.cli.train_digits import run_digits
     from mechint_arith.files import write_json
 
-    found = read_table(table)
+    found, source = read_table(table), table.name if table.is_absolute() else str(table)
     chosen = found.only([name for name in only.split(",") if name])
     console, began = Console(stderr=True), time.monotonic()
     runs = [] if dry else chosen.runs(out)
@@ -59,8 +59,8 @@ def cells(
             title=title.replace("[", "\\["),
         )
         finish(run, n=n)
-        write_json(summary or out / "cells.json", summarise(found, out, source=table.name, n=n))
-    values = summarise(found, out, source=table.name, n=n)
+        write_json(summary or out / "cells.json", summarise(found, out, source=source, n=n))
+    values = summarise(found, out, source=source, n=n)
     write_json(summary or out / "cells.json", values)
     _show(values)
 
