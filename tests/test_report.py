@@ -77,7 +77,7 @@ def test_the_readme_pictures_come_from_a_command(tmp_path):
     series = tmp_path / "series.json"
     series.write_text(
         '{"source": "x", "steps": [0, 1], "change_points": [{"step": 1}], "values": {"2var_held":'
-        ' {"value": [0.1, 0.9], "low": [0, 0.8], "high": [0.2, 1], "n": [9, 9]}}}'
+        ' {"value": [0.1, 0.9], "low": [0.0, 0.8], "high": [0.2, 1.0], "n": [9, 9]}}}'
     )
     written = script.main(ckpt, series, tmp_path / "pictures")
     assert [path.name for path in written] == ["sharing.png", "training.svg"]
