@@ -10,6 +10,7 @@ from mechint_arith.cli import (
     ask,
     calibrate,
     cells,
+    convert,
     decode,
     diagram,
     fourier,
@@ -36,6 +37,7 @@ train.app.command("digits")(train_digits.digits)
 train.app.command("modular")(train_modular.modular)
 app.command("probe")(probe.probe)
 app.command("ask")(ask.ask)
+app.command("convert")(convert.convert)
 app.command("diagram")(diagram.diagram)
 app.command("fourier")(fourier.fourier)
 app.command("decode")(decode.decode)

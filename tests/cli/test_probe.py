@@ -150,6 +150,24 @@ def test_ask_shows_answer_attention_and_parts(ckpt, run, tmp_path):
     assert len(answer["top"]) == 2
 
 
+def test_convert_there_and_back(ckpt, run, tmp_path):
+    from mechint_arith.models.load import load_checkpoint
+
+    state, back = tmp_path / "state.pth", tmp_path / "back.safetensors"
+    assert run("convert", "--ckpt", ckpt, "--out", state)[0] == 0
+    tensors = torch.load(state, weights_only=True)
+    assert not tensors["blocks.0.mlp.W_out"].any()
+    options = ("--never-left", 1, "--never-right", 1)
+    assert run("convert", "--ckpt", state, "--out", back, *options)[0] == 0
+    one, two = load_checkpoint(ckpt), load_checkpoint(back)
+    assert (one.config, one.task) == (two.config, two.task)
+    for name, w in one.weights.items():
+        assert torch.equal(w, two.weights[name])
+    code, _, err = run("convert", "--ckpt", ckpt, "--out", tmp_path / "a.bin")
+    assert code == 2
+    assert "ends in .safetensors, .pth or .pt" in err
+
+
 HEAVY = ("torch", "transformer_lens", "pandas", "plotly", "scipy", "sklearn", "numpy")
 
 
