@@ -54,7 +54,7 @@ def page(found: Mapping[str, Any]) -> str:
     parts = [
         "# What of the paper holds over seeds",
         f"Made by `{found['command']}` from {found['setting']}. The paper shows one run. Here the run is the unit: a "
-        "claim is a rule on a run's series, written down before any run was looked at (`mechint_arith/claims.py`); "
+        "claim is a rule on a run's series, the same for every run (`mechint_arith/claims.py`). The rules were not fixed blind: the released run's curves, seed 1's training log and seed 42's event times had been seen before, and the context of C10 was extended after 4 runs; "
         "**supported** where the 95 % Wilson interval of the share of runs that hold it lies above one half, "
         "**contradicted** where it lies below, else **undecided**.",
         table(["", "claim", "verdict", "runs that hold it", "against"], verdicts),
