@@ -26,6 +26,7 @@ _HOME = {
     "patch": "interventions.patching",
     "sweep": "interventions.patching",
     "matched": "tasks.assign_add",
+    "contrasting": "tasks.contrasts",
     "AssignAdd": "tasks.assign_add",
     "ModularTask": "tasks.modular",
     "DigitsTask": "tasks.digits",

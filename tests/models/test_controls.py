@@ -1,6 +1,7 @@
 """Controls compute what their base computes, and the planted truth is what is really there."""
 
 from dataclasses import replace
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -20,6 +21,7 @@ from mechint_arith.models.transformer import Transformer
 from mechint_arith.tasks import pools
 from mechint_arith.tasks.assign_add import ROUTES, AssignAdd, matched
 
+ROOT = Path(__file__).parents[2]
 TASK = AssignAdd(p=7, n_vars=4, length=10, never_left=1, never_right=1)
 
 
@@ -386,3 +388,43 @@ def test_models_that_cannot_be_rewritten_are_refused(options, reason):
 def test_faulty_options_are_named(make, reason):
     with pytest.raises(InputError, match=reason):
         make(random_model())
+
+
+@pytest.fixture(scope="module")
+def trained() -> Checkpoint:
+    """A shipped network that solves every route on seen pairs."""
+    return read(ROOT / "checkpoints" / "bases" / "seed_1.safetensors")
+
+
+@pytest.mark.parametrize(
+    "kind", ["unread flag", "split, any", "partial, strength", "cancelling, split"]
+)
+def test_rewrites_of_a_trained_network(trained, kind):
+    assert_same_function(trained, EXACT[kind](trained), n=200)
+
+
+@pytest.mark.parametrize(
+    ("make", "lost"),
+    [
+        (lambda b: controls.second_algorithm(b, fit_steps=300, seed=1), 0.02),
+        (lambda b: controls.second_algorithm(b, frequencies=6, fit_steps=600, seed=1), 0.1),
+        (lambda b: controls.leaky(b, seed=1), 0.01),
+        (lambda b: controls.attention_adds(b, seed=1), 0.001),
+        (lambda b: controls.attention_adds(b, mlp="silent", seed=1), 0.001),
+    ],
+    ids=["distilled", "other frequencies", "leaky", "attention adds", "attention alone"],
+)
+def test_other_controls_keep_the_accuracy_of_a_trained_network(trained, make, lost):
+    change = make(trained).meta["planted"]["change"]
+    assert change["largest logit change"] > 0.1
+    for before, after in change["accuracy before, after"].values():
+        assert before > 0.97
+        assert after > before - lost
+
+
+def test_a_transplant_keeps_the_accuracy_of_a_trained_network(trained):
+    donor = read(ROOT / "checkpoints" / "bases" / "seed_6.safetensors")
+    planted = controls.transplanted(trained, donor, flag="any", seed=1).meta["planted"]
+    assert planted["options"]["input R2"] > 0.8
+    for before, after in planted["change"]["accuracy before, after"].values():
+        assert after > before - 0.05
