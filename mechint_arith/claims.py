@@ -1,7 +1,7 @@
 """The paper's claims C1–C10 as rules on a run's series, and what several runs say about each.
 
-Rules and levels are the same for every run. They were not fixed blind: the released run's curves, one run's training log and
-another's event times had been seen before. A run holds a claim or does not; over runs the
+Rules and levels are the same for every run. They were not fixed blind: the released run's curves, one training log
+and one run's event times had been seen. A run holds a claim or does not; over runs the
 share that hold it has a Wilson interval with the run as the unit: supported where it lies above one half,
 contradicted where it lies below, undecided otherwise. Source of the claims: arXiv 2605.31497.
 """

@@ -265,7 +265,7 @@ def dask_client(scheduler: str | None = None, *, workers: int = 2) -> Iterator[C
     settings = {
         "distributed.scheduler.allowed-failures": ALLOWED_FAILURES,
         "distributed.worker.memory.terminate": False,
-        "distributed.logging.distributed": "error",
+        "distributed.logging.distributed": "critical",
     }
     with dask.config.set(settings):
         if scheduler is not None:
