@@ -213,7 +213,9 @@ def probe(
     judged = verdict.judge(found, thresholds)
     frequencies: dict[str, RouteFrequencies] = {}
     agreement: dict[str, FrequencyAgreement] = {}
-    competent = [name for name, r in found.routes.items() if r.accuracy.low >= judged.thresholds.competent]
+    competent = [
+        name for name, r in found.routes.items() if r.accuracy.low >= judged.thresholds.competent
+    ]
     reason = None
     if quick:
         reason = "left out with --quick"

@@ -70,7 +70,10 @@ class Plain:
         """Run the model; patterns are [batch head pos pos] but for the last layer's [batch head pos]."""
         seen: dict[str, Tensor] = {}
         blocks = self.network.layers
-        places: dict[str, nn.Module] = {"pre": blocks[-1].hook_resid_pre, "mid": blocks[-1].hook_resid_mid}
+        places: dict[str, nn.Module] = {
+            "pre": blocks[-1].hook_resid_pre,
+            "mid": blocks[-1].hook_resid_mid,
+        }
         places |= {f"pattern {i}": block.attn.hook_pattern for i, block in enumerate(blocks)}
 
         def keep(name: str, module: nn.Module) -> torch.utils.hooks.RemovableHandle:

@@ -233,5 +233,5 @@ def test_impossible_tasks_are_refused(options, complaint):
 
 
 def test_every_fault_is_named_at_once():
-    with pytest.raises(InputError, match="p must be.*length must be.*train_share"):
+    with pytest.raises(InputError, match=r"p must be.*length must be.*train_share"):
         AssignAdd(p=0, length=3, train_share=2.0)
