@@ -151,8 +151,9 @@ def _cell(top: Mapping[str, Any], given: Mapping[str, Any]) -> Cell:
     encodings = top.get("encoding", {})
     if given["encoding"] not in encodings:
         raise InputError(f"encoding {given['encoding']!r} is none of {', '.join(encodings)}")
-    options = {**top.get("task", {}), **given.get("task", {})}
-    task = DigitsTask(**{k: tuple(v) if isinstance(v, list) else v for k, v in options.items()})
+    options: dict[str, Any] = {**top.get("task", {}), **given.get("task", {})}
+    options = {k: tuple(v) if isinstance(v, list) else v for k, v in options.items()}
+    task = DigitsTask(**options)
     model = {**top.get("model", {}), **encodings[given["encoding"]], **given.get("model", {})}
     recipe = DigitsRecipe(**{**top.get("recipe", {}), **given.get("recipe", {})})
     return Cell(

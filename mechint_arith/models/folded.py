@@ -98,18 +98,17 @@ class Folded:
         n_tokens, n_pos = c.d_vocab, self.read + 1 if c.causal else c.n_ctx
         tokens = tokens[:, :n_pos]
         sizes = (n_tokens, n_pos, c.n_ctx - n_pos)
-        one_hot = torch.eye(n_tokens, dtype=self.rows.dtype, device=self.rows.device)[tokens]
         token_rows, pos_rows, _ = self.rows.split(sizes, 1)
 
-        resid_pre = token_rows[0][tokens[:, self.read]] + pos_rows[0, self.read]
+        resid_pre = F.embedding(tokens[:, self.read], token_rows[0]) + pos_rows[0, self.read]
         first = None
         if self.scores is not None:
-            first = self._first_pattern(tokens, one_hot, n_pos)
+            first = self._first_pattern(tokens, n_pos)
             first = first if edit_first is None else edit_first(first)
             at_read = first[:, :, self.read]
             resid_pre = (
                 resid_pre
-                + (at_read @ one_hot).flatten(1) @ token_rows[1:].flatten(0, 1)
+                + _on_tokens(at_read, tokens, n_tokens).flatten(1) @ token_rows[1:].flatten(0, 1)
                 + at_read.flatten(1) @ pos_rows[1:].flatten(0, 1)
             )
         query = torch.einsum("bd,dhk->hbk", resid_pre, self.w_q)
@@ -118,8 +117,7 @@ class Folded:
         by_row = (query @ self.keys.flatten(2)).unflatten(2, self.keys.shape[2:])  # h b image row
         by_row = by_row.transpose(0, 1)
         by_token, by_pos, _ = by_row.split(sizes, 3)
-        by_source = by_token.flatten(1, 2) @ one_hot.mT
-        by_source = by_source.unflatten(1, by_row.shape[1:3]) + by_pos  # b h image pos
+        by_source = _at_tokens(by_token, tokens) + by_pos  # b h image pos
         scores = by_source[:, :, 0]
         if first is not None:
             scores = scores + torch.einsum("bhis,bits->bht", by_source[:, :, 1:], first)
@@ -128,8 +126,7 @@ class Folded:
         if first is not None:
             moved = torch.einsum("bht,bits->bhis", pattern, first)
             weight = torch.cat([weight, moved], 2)
-        on_tokens = (weight.flatten(1, 2) @ one_hot).unflatten(1, weight.shape[1:3])
-        coefficient = torch.cat([on_tokens, weight], 3)
+        coefficient = torch.cat([_on_tokens(weight, tokens, n_tokens), weight], 3)
         values = self.values[:, :, : n_tokens + n_pos]
         resid_mid = resid_pre + coefficient.flatten(1) @ values.flatten(0, 2) + self.constant
         post, logits = self.after_mid(resid_mid)
@@ -153,23 +150,36 @@ class Folded:
         logits = resid_mid @ self.w_u + post @ self.w_logit
         return logits if self.b_logit is None else logits + self.b_logit
 
-    def _first_pattern(
-        self, tokens: Tensor, one_hot: Tensor, n_pos: int
-    ) -> Float[Tensor, "batch head pos pos"]:
+    def _first_pattern(self, tokens: Tensor, n_pos: int) -> Float[Tensor, "batch head pos pos"]:
         assert self.scores is not None
         n_tokens, n_heads = self.config.d_vocab, self.config.n_heads
         table = self.scores.flatten(1)
         by_row = F.embedding(tokens, table[:n_tokens]) + table[n_tokens : n_tokens + n_pos]
         by_row = by_row.unflatten(2, (n_heads, -1))  # b q h row
         by_token, by_pos, _ = by_row.split((n_tokens, n_pos, self.config.n_ctx - n_pos), 3)
-        on_tokens = by_token.flatten(1, 2) @ one_hot.mT
-        scores = on_tokens.unflatten(1, (n_pos, n_heads)) + by_pos
-        scores = scores.transpose(1, 2)
+        scores = (_at_tokens(by_token, tokens) + by_pos).transpose(1, 2)
         if self.config.causal:
             future = torch.ones(n_pos, n_pos, dtype=torch.bool, device=scores.device).triu(1)
             scores = scores.masked_fill(future, -torch.inf)
+            if self.config.attn_mix == 1:
+                return scores.softmax(-1)
             return _mixed(scores.softmax(-1), self.config.attn_mix).masked_fill(future, 0)
         return _mixed(scores.softmax(-1), self.config.attn_mix)
+
+
+def _at_tokens(
+    by_token: Float[Tensor, "batch any other vocab"], tokens: Int[Tensor, "batch pos"]
+) -> Float[Tensor, "batch any other pos"]:
+    """Read a table over token ids at each sequence's tokens."""
+    return by_token.gather(3, tokens[:, None, None].expand(*by_token.shape[:3], -1))
+
+
+def _on_tokens(
+    weight: Float[Tensor, "batch *any pos"], tokens: Int[Tensor, "batch pos"], n_tokens: int
+) -> Float[Tensor, "batch *any vocab"]:
+    """Sum weights over positions by the token that stands there."""
+    where = tokens.reshape(len(tokens), *[1] * (weight.ndim - 2), -1).expand(weight.shape)
+    return weight.new_zeros(*weight.shape[:-1], n_tokens).scatter_add(-1, where, weight)
 
 
 def activate(config: ModelConfig, pre: Tensor) -> Tensor:
