@@ -93,8 +93,8 @@ def _modular(task: ModularTask, prompt: str) -> Batch:
     if len(words) != 2 or not all(word.isdecimal() and int(word) < task.p for word in words):
         raise InputError(form)
     pair = int(words[0]) * task.p + int(words[1])
-    if pair not in task.valid:
-        raise InputError(f"{form}; {words[0]} / {words[1]} has no answer modulo {task.p}")
+    if not task.valid[pair]:
+        raise InputError(f"{form}; {words[0]} {task.op} {words[1]} has no answer modulo {task.p}")
     return task.batch(np.array([pair]))
 
 

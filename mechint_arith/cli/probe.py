@@ -53,7 +53,7 @@ def probe(
     with code 0; a file that cannot be read exits with code 2. A modular checkpoint gets its Fourier analysis, as
     `fourier` gives it.
 
-    Example: `mechint-arith probe --ckpt checkpoints/assign_add_p59/step_030000.safetensors --out out/probe`
+    Example: `mechint-arith probe --ckpt checkpoints/assign_add_p59/step_023100.safetensors --out out/probe`
     """
     from rich.console import Console
 
@@ -152,8 +152,10 @@ def summary_table(found: list[Findings]) -> pd.DataFrame:
             name: findings.accuracy[name].value for name in PAPER_POOLS if name in findings.accuracy
         }
         index = findings.verdict.index
-        row |= {"verdict": findings.verdict.name, "index": index.value}
-        row |= {"index low": index.low, "index high": index.high}
+        row["verdict"] = findings.verdict.name
+        known = findings.verdict.name != "not competent"  # an untrained network scores high
+        for name, value in (("", index.value), (" low", index.low), (" high", index.high)):
+            row[f"index{name}"] = value if known else float("nan")
         row["sha256"] = findings.provenance["sha256"][:12]
         rows.append(row)
     return pd.DataFrame(rows)

@@ -46,7 +46,7 @@ def print_table(console: Console, frame: pd.DataFrame) -> None:
         text = column in ("file", "verdict")
         grid.add_column(short, justify="left" if text else "right", overflow="fold")
     for values in frame[columns].itertuples(index=False):
-        cells = (f"{v:.3f}" if isinstance(v, float) else str(v) for v in values)
+        cells = ("–" if v != v else f"{v:.3f}" if isinstance(v, float) else str(v) for v in values)
         grid.add_row(*cells)
     console.print(grid)
 

@@ -28,7 +28,9 @@ def _parse(task: AssignAdd, prompt: str) -> tuple[object, ...]:
     words = re.sub(r"PAD\*(\d+)", lambda m: "PAD " * int(m[1]), prompt).split()
     where = f"prompt {prompt!r}"
     if len(words) < 4 or words[-4] != vocab.PLUS or words[-1] != vocab.EQUALS:
-        raise InputError(f"{where}: expected assignments, then a query such as '+ a b ='")
+        raise InputError(
+            f"{where}: expected assignments, if any, then a query such as '+ a b =' or '+ 7 12 ='"
+        )
     if len(words) > task.length:
         raise InputError(f"{where}: {len(words)} tokens, but this model reads {task.length}")
     try:

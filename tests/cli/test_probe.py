@@ -150,6 +150,29 @@ def test_ask_shows_answer_attention_and_parts(ckpt, run, tmp_path):
     assert len(answer["top"]) == 2
 
 
+def test_ask_reads_ordinary_pairs_of_a_modular_model(run, tmp_path):
+    from mechint_arith.tasks.modular import ModularTask
+
+    for op, right in (("add", 2), ("div", 4)):
+        task = ModularTask(p=5, op=op)
+        config = ModelConfig(
+            d_vocab=6, d_vocab_out=5, n_ctx=3, n_layers=1, d_model=8, d_head=4, d_mlp=(8,)
+        )
+        save(tmp_path / "m.safetensors", Checkpoint(config, initial_weights(config, 0), task))
+        code, out, _ = run(
+            "ask",
+            "3 2 =" if op == "div" else "3 4 =",
+            "--ckpt",
+            tmp_path / "m.safetensors",
+            "--json",
+        )
+        assert code == 0
+        assert json.loads(out)["right"] == right
+    code, _, err = run("ask", "3 0 =", "--ckpt", tmp_path / "m.safetensors")
+    assert code == 2
+    assert "3 div 0 has no answer modulo 5" in err
+
+
 def test_convert_there_and_back(ckpt, run, tmp_path):
     from mechint_arith.models.load import load_checkpoint
 
