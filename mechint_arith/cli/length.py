@@ -17,7 +17,9 @@ def length(
     ckpt: Annotated[
         Path, typer.Option(help="A checkpoint, or a run's folder for its whole curve.")
     ],
-    out: Annotated[Path | None, typer.Option(help="Folder for results.json.")] = None,
+    out: Annotated[
+        Path | None, typer.Option(help="Folder for results.json and report.html.")
+    ] = None,
     to: Annotated[
         int | None, typer.Option(help="Longest test; by default all there is room for.")
     ] = None,
@@ -53,7 +55,12 @@ def length(
     )
     values = report.as_dict() | ({"curve": [p.as_dict() for p in points]} if points else {})
     if out is not None:
+        from mechint_arith.cli.options import command
+        from mechint_arith.files import write_text
+        from mechint_arith.report_length import length_report
+
         write_json(out / "results.json", values)
+        write_text(out / "report.html", length_report(report, points, command=command()))
     if as_json:
         print(json.dumps(values, indent=1))
     else:

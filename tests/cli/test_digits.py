@@ -31,6 +31,9 @@ def test_train_then_length_of_a_file_and_of_a_run(tmp_path):
     shown = run("length", "--ckpt", folder, "--n", 50, "--out", out, "--to", 2)
     assert "in-domain hold-out" in shown
     assert "20" in shown.split("agreement")[-1]
+    report = (out / "report.html").read_text()
+    assert "In-domain hold-out" in report
+    assert "Over training" in report
     values = json.loads((out / "results.json").read_text())
     assert [row["length"] for row in values["lengths"]] == [1, 2]
     assert [point["step"] for point in values["curve"]] == [0, 1, 10, 20]
