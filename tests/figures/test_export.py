@@ -86,7 +86,9 @@ def test_a_browser_that_hangs_is_not_waited_for(tmp_path, monkeypatch):
         export.save(CHART, tmp_path / "chart.png", timeout=2.0)
     assert (tmp_path / "chart.png").read_text() == "before"
     left = [p for p in psutil.process_iter(["cmdline"]) if str(tmp_path) in str(p.info["cmdline"])]
-    assert not [p for p in left if p.status() != psutil.STATUS_ZOMBIE]
+    # A killed process needs a moment to go; the stand-in by itself would stay for 20 s.
+    _, alive = psutil.wait_procs(left, timeout=5)
+    assert not [p for p in alive if p.status() != psutil.STATUS_ZOMBIE]
 
 
 @pytest.mark.skipif(os.name != "posix", reason="the stand-in browser is a shell script")
