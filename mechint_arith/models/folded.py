@@ -153,11 +153,22 @@ class Folded:
     def _first_pattern(self, tokens: Tensor, n_pos: int) -> Float[Tensor, "batch head pos pos"]:
         assert self.scores is not None
         n_tokens, n_heads = self.config.d_vocab, self.config.n_heads
-        table = self.scores.flatten(1)
-        by_row = F.embedding(tokens, table[:n_tokens]) + table[n_tokens : n_tokens + n_pos]
-        by_row = by_row.unflatten(2, (n_heads, -1))  # b q h row
-        by_token, by_pos, _ = by_row.split((n_tokens, n_pos, self.config.n_ctx - n_pos), 3)
-        scores = (_at_tokens(by_token, tokens) + by_pos).transpose(1, 2)
+        table = self.scores[:, :, : n_tokens + n_pos]
+        of_tokens, of_positions = table[:n_tokens], table[n_tokens : n_tokens + n_pos]
+        pairs = tokens[:, :, None] * n_tokens + tokens[:, None]
+        tokens_tokens = of_tokens[:, :, :n_tokens].transpose(0, 1).flatten(1)
+        tokens_positions = of_tokens[:, :, n_tokens:].flatten(1)
+        positions_tokens = of_positions[:, :, :n_tokens].permute(2, 1, 0).flatten(1)
+        scores = (
+            tokens_tokens.gather(1, pairs.flatten().expand(n_heads, -1))
+            .unflatten(1, pairs.shape)
+            .transpose(0, 1)
+            + F.embedding(tokens, tokens_positions).unflatten(2, (n_heads, n_pos)).transpose(1, 2)
+            + F.embedding(tokens, positions_tokens)
+            .unflatten(2, (n_heads, n_pos))
+            .permute(0, 2, 3, 1)
+            + of_positions[:, :, n_tokens:].transpose(0, 1)
+        )
         if self.config.causal:
             future = torch.ones(n_pos, n_pos, dtype=torch.bool, device=scores.device).triu(1)
             scores = scores.masked_fill(future, -torch.inf)
