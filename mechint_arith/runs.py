@@ -60,6 +60,7 @@ class RunFolder:
 
     def save_state(self, state: State) -> None:
         """Write weights, optimiser moments and step in one file."""
+        from safetensors import SafetensorError
         from safetensors.torch import save_file
 
         moments = state.optimizer.state_dict()["state"]
@@ -71,7 +72,12 @@ class RunFolder:
                     torch.as_tensor(value).detach().cpu().contiguous().clone()
                 )
         with replacing(self.path / STATE) as temporary:
-            save_file(tensors, temporary, metadata={"run": json.dumps(self._identity(state.step))})
+            try:
+                save_file(
+                    tensors, temporary, metadata={"run": json.dumps(self._identity(state.step))}
+                )
+            except SafetensorError as error:
+                raise OSError(str(error)) from error
 
     def _identity(self, step: int) -> dict[str, Any]:
         recipe = {k: v for k, v in asdict(self.recipe).items() if k != "steps"}
@@ -132,9 +138,12 @@ class RunFolder:
 
     def log(self, values: dict[str, Any]) -> None:
         """Append one line to `metrics.jsonl`."""
-        self.path.mkdir(parents=True, exist_ok=True)
-        with open(self.path / METRICS, "a", encoding="utf-8") as file:
-            file.write(json.dumps(values, allow_nan=False) + "\n")
+        try:
+            self.path.mkdir(parents=True, exist_ok=True)
+            with open(self.path / METRICS, "a", encoding="utf-8") as file:
+                file.write(json.dumps(values, allow_nan=False) + "\n")
+        except OSError as error:
+            raise InputError(f"cannot write to {self.path}: {error.strerror or error}") from error
 
     def _cut_metrics(self, step: int) -> None:
         """Drop lines after `step`, and a half-written last line: the resumed run writes them again."""

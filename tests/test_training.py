@@ -174,6 +174,8 @@ def test_killed_command_resumes_to_the_same_weights(tmp_path):
         (["--every", "0"], "--every must be at least 1"),
         (["--two-var-rule", "x"], "two_var_rule must be one of"),
         (["--train-share", "1"], "train_share must lie"),
+        (["--seed", "-1"], "--seed must lie"),
+        (["--threads", "-1"], "--threads must lie"),
     ],
 )
 def test_bad_options_are_one_line_and_exit_code_2(tmp_path, args, complaint):
@@ -182,3 +184,17 @@ def test_bad_options_are_one_line_and_exit_code_2(tmp_path, args, complaint):
     assert complaint in done.stderr
     assert done.stderr.count("\n") == 1
     assert not (tmp_path / "x").exists() or not os.listdir(tmp_path / "x")
+
+
+def test_unwritable_folders_and_other_peoples_checkpoints_are_left_alone(tmp_path):
+    common = ["train", "assign-add", *OPTIONS, "--steps", "2", "--out"]
+    (tmp_path / "file").write_text("x")
+    done = command(*common, str(tmp_path / "file"))
+    assert done.returncode == 2
+    assert done.stderr.count("\n") == 1
+    kept = tmp_path / "step_000000.safetensors"
+    kept.write_bytes(b"precious")
+    done = command(*common, str(tmp_path))
+    assert done.returncode == 2
+    assert "holds checkpoints but no run" in done.stderr
+    assert kept.read_bytes() == b"precious"

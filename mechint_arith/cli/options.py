@@ -133,6 +133,8 @@ def set_threads(threads: int) -> None:
 
     if threads < 0:
         raise InputError(f"--threads cannot be negative: {threads}")
+    if threads > 1024:
+        raise InputError(f"--threads can be 1024 at most, not {threads}")
     if threads:
         torch.set_num_threads(threads)
 

@@ -66,6 +66,13 @@ def probe(
         raise InputError("which checkpoint? give --ckpt FILE or --ckpt FOLDER")
     if table is not None and table.suffix not in (".csv", ".tex"):
         raise InputError(f"--table {table}: expected a name that ends in .csv or .tex")
+    if seed < 0:
+        raise InputError(f"--seed cannot be negative: {seed}")
+    if out is not None and len({path.stem for path in paths}) < len(paths):
+        raise InputError(
+            "two checkpoints have one name, so their results would overwrite each other:"
+            " probe them one folder at a time, or leave --out out"
+        )
     o.require_writable(out)
     o.set_threads(threads)
     hints = o.hints(
@@ -127,7 +134,8 @@ def probe(
         console.print(
             f"written: {out}/results.json, {out}/report.html"
             if len(paths) == 1
-            else f"written: {out}"
+            else f"written: {out}",
+            markup=False,
         )
 
 

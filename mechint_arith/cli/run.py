@@ -11,6 +11,7 @@ import torch
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
+from mechint_arith.cli.options import require_writable
 from mechint_arith.errors import InputError
 from mechint_arith.evaluation import by_pool
 from mechint_arith.models.folded import fold
@@ -55,12 +56,21 @@ def run(
     if every < 1:
         raise InputError(f"--every must be at least 1, not {every}")
     check_device(device)
+    if not 0 <= folder.seed < 2**63:
+        raise InputError(f"--seed must lie between 0 and 2^63 - 1, not {folder.seed}")
+    if not 0 <= threads <= 1024:
+        raise InputError(f"--threads must lie between 0 and 1024, not {threads}")
+    require_writable(folder.path)
     if threads:
         torch.set_num_threads(threads)
     state = folder.resume(device=device)
     if state is not None and not resume:
         raise InputError(
             f"{folder.path} already holds a run at step {state.step}: add --resume to go on, or choose another --out"
+        )
+    if state is None and any(folder.path.glob("step_*.safetensors")):
+        raise InputError(
+            f"{folder.path} holds checkpoints but no run to go on with: choose another --out"
         )
     if state is None:
         state = start(initial_weights(folder.config, folder.seed), folder.recipe, device=device)

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 import pickle
+import warnings
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
@@ -67,7 +68,11 @@ def read_tensors(path: str | os.PathLike[str]) -> dict[str, Tensor]:
         except (SafetensorError, OSError) as error:
             raise InputError(f"{path} is not a whole safetensors file: {error}") from error
     try:
-        loaded = torch.load(path, weights_only=True, map_location="cpu")
+        with warnings.catch_warnings():
+            warnings.simplefilter(
+                "ignore"
+            )  # torch warns of odd pickles; what is wrong is said below
+            loaded = torch.load(path, weights_only=True, map_location="cpu")
     except pickle.UnpicklingError as error:
         if "weights only" in str(error).lower():
             raise InputError(
