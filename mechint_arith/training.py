@@ -46,10 +46,10 @@ class Recipe:
             problems.append(f"steps must be at least 1, not {self.steps}")
         if self.batch < 0:
             problems.append(f"batch cannot be negative: {self.batch}")
-        if not self.lr > 0:
+        if not 0 < self.lr < float("inf"):
             problems.append(f"lr must be positive, not {self.lr}")
-        if self.weight_decay < 0:
-            problems.append(f"weight_decay cannot be negative: {self.weight_decay}")
+        if not 0 <= self.weight_decay < float("inf"):
+            problems.append(f"weight_decay cannot be negative or infinite: {self.weight_decay}")
         if problems:
             raise InputError("recipe: " + "; ".join(problems))
 

@@ -175,6 +175,10 @@ def test_killed_command_resumes_to_the_same_weights(tmp_path):
         (["--two-var-rule", "x"], "two_var_rule must be one of"),
         (["--train-share", "1"], "train_share must lie"),
         (["--seed", "-1"], "--seed must lie"),
+        (["--heads", "0"], "sizes of at least 1, not --heads 0"),
+        (["--d-mlp", "0"], "sizes of at least 1, not --d-mlp 0"),
+        (["--lr", "inf"], "lr must be positive"),
+        (["--weight-decay", "nan"], "weight_decay cannot"),
         (["--threads", "-1"], "--threads must lie"),
     ],
 )

@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from mechint_arith.errors import InputError
+
 if TYPE_CHECKING:
     from mechint_arith.runs import RunFolder
 
@@ -79,6 +81,10 @@ def assign_add(
     from mechint_arith.tasks.assign_add import AssignAdd
     from mechint_arith.training import Recipe
 
+    sizes = {"--heads": heads, "--batch": batch, "--d-model": d_model}
+    sizes |= {k: v for k, v in (("--d-head", d_head), ("--d-mlp", d_mlp)) if v is not None}
+    if small := [f"{name} {value}" for name, value in sizes.items() if value < 1]:
+        raise InputError(f"expected sizes of at least 1, not {', '.join(small)}")
     task = AssignAdd(
         p=p,
         n_vars=n_vars,
