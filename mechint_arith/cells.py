@@ -6,7 +6,8 @@ optionally its `round`, and its own `task`, `model` and `recipe` on top. Runs ar
 (0 first), and within a round every cell's first seed before anyone's second.
 
 Every run has the folder OUT/<cell>/seed<seed>, and there `length.json` (a `LengthReport`) once it is measured;
-what has one is never done again. The summary is the table as JSON:
+what has one is never done again. Runs that only a summary knows count as done as well, as long as the cell
+has the same task, model and recipe (`runs_of_summary`): folders may go, numbers stay. The summary is the table as JSON:
 
     command, n            how it was made; pairs per length
     cells[]  name, group, question, encoding, task, model, recipe (full options)
@@ -35,7 +36,7 @@ from typing import Any
 from mechint_arith.digit_training import DigitsRecipe
 from mechint_arith.errors import InputError
 from mechint_arith.files import write_json
-from mechint_arith.length import measure
+from mechint_arith.length import forecast, measure
 from mechint_arith.models.checkpoint import read, step_path
 from mechint_arith.models.config import ModelConfig
 from mechint_arith.runs import RunFolder, read_metrics
@@ -192,16 +193,47 @@ def digits_config(task: DigitsTask, **options: Any) -> ModelConfig:
     )
 
 
+Known = Mapping[tuple[str, int], dict[str, Any]]
+"""(cell, seed) -> the run's entry in a summary."""
+
+
+def runs_of_summary(table: Table, path: Path, *, n: int) -> dict[tuple[str, int], dict[str, Any]]:
+    """Return the runs an earlier summary holds of cells that are still what they were; none where it does not exist.
+
+    n: pairs per length, which must be those of the summary. Raises `InputError` for a file that is no summary,
+    or one measured with another n.
+    """
+    if not path.exists():
+        return {}
+    try:
+        values = json.loads(path.read_text(encoding="utf-8"))
+        earlier = {entry["name"]: entry for entry in values["cells"]}
+        drawn = values["n"]
+    except (OSError, ValueError, KeyError, TypeError) as error:
+        raise InputError(f"{path} is not a summary of cells; give another --summary") from error
+    if drawn != n:
+        raise InputError(f"{path} was measured with --n {drawn}, not {n}; give another --summary")
+    return {
+        (cell.name, run["seed"]): run
+        for cell in table.cells
+        if (entry := earlier.get(cell.name)) and all(entry[k] == v for k, v in _plain(cell).items())
+        for run in entry["runs"]
+        if run["seed"] in cell.seeds
+    }
+
+
 def finish(run: CellRun, *, n: int) -> None:
     """Measure a trained run and write its report; the state to resume from is no longer needed."""
     checkpoint = read(step_path(run.folder.path, run.folder.recipe.steps))
     write_json(run.report, measure(checkpoint, n=n).as_dict())
 
 
-def summarise(table: Table, out: Path, *, source: str, n: int) -> dict[str, Any]:
-    """Return the table as plain JSON values, from the runs that are finished."""
+def summarise(
+    table: Table, out: Path, *, source: str, n: int, known: Known | None = None
+) -> dict[str, Any]:
+    """Return the table as plain JSON values, from the runs that are finished or known from a summary."""
     command = f"mechint-arith cells {source} --n {n}"
-    cells = [_rounded(_summary(cell, out)) for cell in table.cells]
+    cells = [_rounded(_summary(cell, out, known or {})) for cell in table.cells]
     return {"command": command, "n": n, "cells": cells}
 
 
@@ -214,42 +246,56 @@ def _rounded(value: Any) -> Any:
     return round(value, 5) if isinstance(value, float) else value
 
 
-def _summary(cell: Cell, out: Path) -> dict[str, Any]:
-    runs = [cell_run(cell, seed, out) for seed in cell.seeds]
-    reports = {
-        run.folder.seed: json.loads(run.report.read_text(encoding="utf-8"))
-        for run in runs
-        if run.finished
+def _plain(cell: Cell) -> dict[str, Any]:
+    """Return what makes a cell's runs what they are, as JSON holds it."""
+    made_of = {
+        "task": task_to_dict(cell.task),
+        "model": cell.config.as_dict(),
+        "recipe": asdict(cell.recipe),
     }
+    plain: dict[str, Any] = json.loads(json.dumps(made_of))
+    return plain
+
+
+def _summary(cell: Cell, out: Path, known: Known) -> dict[str, Any]:
+    runs = []
+    for seed in cell.seeds:
+        run = cell_run(cell, seed, out)
+        if run.finished:
+            runs.append(_run_summary(run))
+        elif (cell.name, seed) in known:
+            runs.append(known[cell.name, seed])
     verdicts: dict[str, Counter[str]] = {}
-    for report in reports.values():
-        for region, verdict in report["verdicts"].items():
+    for entry in runs:
+        for region, verdict in entry["verdicts"].items():
             verdicts.setdefault(region, Counter())[verdict] += 1
+    done = {entry["seed"] for entry in runs}
     return {
         "name": cell.name,
         "group": cell.group,
         "question": cell.question,
         "encoding": cell.encoding,
-        "task": task_to_dict(cell.task),
-        "model": cell.config.as_dict(),
-        "recipe": asdict(cell.recipe),
-        "missing": [seed for seed in cell.seeds if seed not in reports],
+        **_plain(cell),
+        "missing": [seed for seed in cell.seeds if seed not in done],
         "verdicts": {region: dict(counts) for region, counts in verdicts.items()},
-        "lengths": _lengths([r for r in reports.values() if r["converged"]]),
-        "runs": [
-            _run_summary(seed, report) | {"curve": _curve(cell_run(cell, seed, out).folder.path)}
-            for seed, report in reports.items()
-        ],
+        "lengths": _lengths(cell, [entry for entry in runs if entry["converged"]]),
+        "runs": runs,
     }
 
 
-def _run_summary(seed: int, report: Mapping[str, Any]) -> dict[str, Any]:
+def _run_summary(run: CellRun) -> dict[str, Any]:
+    report = json.loads(run.report.read_text(encoding="utf-8"))
     lengths = {
         str(row["length"]): {key: row[key] for key in ("accuracy", "agreement")}
         for row in report["lengths"]
     }
     kept = {key: report[key] for key in ("in_domain", "converged", "verdicts")}
-    return {"seed": seed, **kept, "lengths": lengths}
+    return {
+        "seed": run.folder.seed,
+        **kept,
+        "lengths": lengths,
+        "curve": _curve(run.folder.path),
+    }
 
 
 def _curve(folder: Path) -> list[dict[str, Any]]:
@@ -262,13 +308,21 @@ def _curve(folder: Path) -> list[dict[str, Any]]:
     return points
 
 
-def _lengths(converged: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
-    rows = []
-    for at_length in zip(*(report["lengths"] for report in converged), strict=True):
-        row = {key: at_length[0][key] for key in ("length", "region", "predicted", "truncated")}
-        row["runs"] = len(at_length)
+def _lengths(cell: Cell, converged: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
+    rows: list[dict[str, Any]] = []
+    if not converged:
+        return rows
+    lengths = [int(length) for length in converged[0]["lengths"]]
+    for expected in forecast(cell.task, cell.config.positions, lengths):
+        row: dict[str, Any] = {
+            "length": expected.length,
+            "region": expected.region,
+            "predicted": None if expected.accuracy is None else float(expected.accuracy),
+            "truncated": None if expected.truncated is None else float(expected.truncated),
+            "runs": len(converged),
+        }
         for key in ("accuracy", "agreement"):
-            values = [entry[key]["value"] for entry in at_length]
+            values = [entry["lengths"][str(expected.length)][key]["value"] for entry in converged]
             row[key] = values
             row[f"mean_{key}"] = across_runs(values).as_dict() if len(values) > 1 else None
         rows.append(row)

@@ -177,14 +177,9 @@ def measure(
     chosen = list(range(1, task.longest + 1) if lengths is None else lengths)
     model = Transformer(checkpoint.config, checkpoint.weights)
     in_domain, tests = test_sets(task, chosen, n, seed)
-    options: dict[str, Any] = {
-        "encoding": checkpoint.config.positions,
-        "layout": task.layout,
-        "shorter": task.shows_shorter,
-        "single_b": task.single_b,
-    }
-    expected = theory.forecast(task.op, task.modulus, task.base, task.digits, chosen, **options)
-    reasons = theory.predict(task.op, task.modulus, task.base, task.digits, **options).reasons
+    encoding = checkpoint.config.positions
+    expected = forecast(task, encoding, chosen)
+    reasons = theory.predict(*_operation(task), **_setting(task, encoding)).reasons
     counts = {r: sum(row.region == r for row in expected) for r in REGIONS}
     rows = [
         _row(row, *_scores(model, task, tests[row.length]), counts[row.region], thresholds)
@@ -201,6 +196,24 @@ def measure(
         checkpoint.step,
         checkpoint.seed,
     )
+
+
+def forecast(task: DigitsTask, encoding: str, lengths: Sequence[int]) -> list[Row]:
+    """Return what the theory says of a task and position encoding, length by length."""
+    return theory.forecast(*_operation(task), lengths, **_setting(task, encoding))
+
+
+def _operation(task: DigitsTask) -> tuple[str, int | None, int, int]:
+    return task.op, task.modulus, task.base, task.digits
+
+
+def _setting(task: DigitsTask, encoding: str) -> dict[str, Any]:
+    return {
+        "encoding": encoding,
+        "layout": task.layout,
+        "shorter": task.shows_shorter,
+        "single_b": task.single_b,
+    }
 
 
 def meets(accuracy: Estimate, row: Row, *, n_lengths: int, thresholds: LengthThresholds) -> bool:

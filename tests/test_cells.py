@@ -83,14 +83,38 @@ def test_summary_tells_what_is_missing_and_keeps_unconverged_runs_apart(table, t
     assert set(one["runs"][0]["lengths"]["3"]) == {"accuracy", "agreement"}
 
 
-def test_means_over_converged_runs_have_the_run_as_unit():
-    row = {"length": 4, "region": "upward", "predicted": 0.5, "truncated": 0.5}
-    reports = [
-        {"lengths": [{**row, "accuracy": {"value": v}, "agreement": {"value": 1.0}}]}
+def test_runs_of_a_summary_count_as_done_while_their_cell_is_the_same(table, tmp_path):
+    found, summary = read_table(table), tmp_path / "kept.json"
+    run = found.runs(tmp_path)[1]
+    config = run.cell.config
+    model = Checkpoint(config, initial_weights(config, 1), run.cell.task, 3, 1)
+    save(step_path(run.folder.path, 3), model)
+    finish(run, n=30)
+    values = summarise(found, tmp_path, source="table.toml", n=30)
+    summary.write_text(json.dumps(values))
+    known = cells.runs_of_summary(found, summary, n=30)
+    assert set(known) == {("one", 1)}
+    elsewhere = summarise(found, tmp_path / "gone", source="table.toml", n=30, known=known)
+    assert json.dumps(elsewhere) == json.dumps(values)
+    table.write_text((TOP + CELLS).replace("steps = 3", "steps = 4"))
+    assert cells.runs_of_summary(read_table(table), summary, n=30) == {}
+    assert cells.runs_of_summary(found, tmp_path / "none.json", n=30) == {}
+    with pytest.raises(InputError, match="measured with --n 30, not 40"):
+        cells.runs_of_summary(found, summary, n=40)
+    summary.write_text("[]")
+    with pytest.raises(InputError, match="is not a summary of cells"):
+        cells.runs_of_summary(found, summary, n=30)
+
+
+def test_means_over_converged_runs_have_the_run_as_unit(table):
+    cell = read_table(table).cells[1]
+    runs = [
+        {"lengths": {"3": {"accuracy": {"value": v}, "agreement": {"value": 1.0}}}}
         for v in (0.4, 0.6)
     ]
-    (found,) = cells._lengths(reports)
+    (found,) = cells._lengths(cell, runs)
     assert found["runs"] == 2
+    assert found["region"] == "upward"
     assert found["accuracy"] == [0.4, 0.6]
     assert found["mean_accuracy"]["value"] == pytest.approx(0.5)
     assert found["mean_accuracy"]["n"] == 2

@@ -18,7 +18,10 @@ def cells(
     ] = "",
     n: Annotated[int, typer.Option("--n", help="Pairs per length.")] = 10_000,
     summary: Annotated[
-        Path | None, typer.Option(help="Write the table as JSON here; OUT/cells.json by default.")
+        Path | None,
+        typer.Option(
+            help="The table as JSON; OUT/cells.json by default. Runs it already holds are not done again."
+        ),
     ] = None,
     dry: Annotated[bool, typer.Option(help="Train nothing; summarise what is there.")] = False,
     minutes: Annotated[
@@ -36,16 +39,18 @@ def cells(
 
     from rich.console import Console
 
-    from mechint_arith.cells import finish, read_table, summarise
+    from mechint_arith.cells import finish, read_table, runs_of_summary, summarise
     from mechint_arith.cli.train_digits import run_digits
     from mechint_arith.files import write_json
 
     found, source = read_table(table), table.name if table.is_absolute() else str(table)
     chosen = found.only([name for name in only.split(",") if name])
     console, began = Console(stderr=True), time.monotonic()
+    target = summary or out / "cells.json"
+    known = runs_of_summary(found, target, n=n)
     runs = [] if dry else chosen.runs(out)
     for i, run in enumerate(runs, 1):
-        if run.finished:
+        if run.finished or (run.cell.name, run.folder.seed) in known:
             continue
         if minutes is not None and time.monotonic() - began > 60 * minutes:
             console.print(f"{minutes:g} minutes are over: {len(runs) - i + 1} runs are left")
@@ -59,9 +64,9 @@ def cells(
             title=title.replace("[", "\\["),
         )
         finish(run, n=n)
-        write_json(summary or out / "cells.json", summarise(found, out, source=source, n=n))
-    values = summarise(found, out, source=source, n=n)
-    write_json(summary or out / "cells.json", values)
+        write_json(target, summarise(found, out, source=source, n=n, known=known))
+    values = summarise(found, out, source=source, n=n, known=known)
+    write_json(target, values)
     _show(values)
 
 
