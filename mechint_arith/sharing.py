@@ -193,7 +193,7 @@ class _Measurement:
             self.p,
             len(self.labels),
             self.resampler.n,
-            len(self.resampler.counts[0]) - 1,
+            self.resampler.n_resamples,
             seed,
         )
 

@@ -31,17 +31,26 @@ def test_resampler_means_are_weighted_means_by_hand(rng):
     cluster = np.repeat(np.arange(9), [1, 2, 3, 1, 2, 3, 1, 2, 3])
     values = torch.from_numpy(rng.normal(size=(18, 4)))
     r = Resampler.draw(cluster, 5, rng)
-    assert r.n == 9
-    torch.testing.assert_close(r.mean(values)[0].double(), values.mean(0), rtol=0, atol=1e-6)
+    assert (r.n, r.n_resamples) == (9, 5)
+    sample = r.mean(values)[: indices.SPLITS].double()
+    torch.testing.assert_close(sample, values.mean(0).expand(indices.SPLITS, -1), rtol=0, atol=1e-6)
     halves = r.halves(values)
     torch.testing.assert_close(r.whole(halves), r.mean(values), rtol=0, atol=1e-6)
-    weights = torch.zeros(6, 9)
-    for w, m in zip(r.counts, r.members, strict=True):
-        weights[:, m] = w
+    weights = r.counts.sum(0)
     assert (weights.sum(1) == 9).all()
-    by_row = weights[:, torch.from_numpy(cluster)].double()
-    expected = by_row @ values / by_row.sum(1, keepdim=True)
-    torch.testing.assert_close(r.mean(values).double(), expected, rtol=0, atol=1e-6)
+    for half, means in zip(r.counts, halves, strict=True):
+        by_row = half[:, torch.from_numpy(cluster)].double()
+        expected = by_row @ values / by_row.sum(1, keepdim=True).clamp(min=1)
+        torch.testing.assert_close(means.double(), expected, rtol=0, atol=1e-6)
+
+
+def test_every_row_deals_each_cluster_to_one_half_in_a_way_of_its_own(rng):
+    r = Resampler.draw(np.arange(40), 3, rng)
+    member = r.counts[:, : indices.SPLITS] > 0
+    assert (member.sum(0) == 1).all()
+    assert (member.sum(2) == 20).all()
+    assert len({tuple(row.tolist()) for row in member[0]}) == indices.SPLITS
+    assert not ((r.counts[0] > 0) & (r.counts[1] > 0)).any()
 
 
 def test_act_is_a_weighted_correlation_and_0_for_constants(rng):
@@ -55,9 +64,10 @@ def test_act_is_a_weighted_correlation_and_0_for_constants(rng):
 
 def test_interval_contains_the_value(rng):
     r = Resampler.draw(np.arange(50), 200, rng)
-    biased = torch.cat([torch.tensor([0.97]), torch.full((200,), 0.90)])
+    splits = torch.linspace(0.96, 0.98, indices.SPLITS)
+    biased = torch.cat([splits, torch.full((200,), 0.90)])
     estimate = r.estimate(biased)
-    assert estimate.low == estimate.value == pytest.approx(0.97)
+    assert estimate.low == estimate.value == pytest.approx(0.97, abs=1e-6)
     assert estimate.high == pytest.approx(1.04, abs=1e-6)
 
 
