@@ -11,6 +11,7 @@ from torch import Tensor
 
 from mechint_arith.errors import InputError
 from mechint_arith.models import checkpoint as own
+from mechint_arith.models.agreement import agreeing
 from mechint_arith.models.checkpoint import Checkpoint, check_fit, check_weights
 from mechint_arith.models.files import describe, read_tensors
 from mechint_arith.models.foreign_json import Stated, beside, read_stated
@@ -28,7 +29,7 @@ def load_checkpoint(path: str | os.PathLike[str], hints: Hints | None = None) ->
     """
     hints = hints or Hints()
     if describe(path) == "safetensors" and own.read_header(path) is not None:
-        return own.read(path)
+        return agreeing(own.read(path), hints, str(path), own=True)
     tensors = read_tensors(path)
     config = hints.config or beside(Path(path))
     stated = Stated() if config is None else read_stated(config, op=hints.op)
@@ -49,7 +50,8 @@ def load_checkpoint(path: str | os.PathLike[str], hints: Hints | None = None) ->
         "assumed": assumed,
         "split_known": hints.split_seed is not None,
     }
-    return Checkpoint(loaded.config, loaded.weights, task, meta={"source": source})
+    found = Checkpoint(loaded.config, loaded.weights, task, meta={"source": source})
+    return agreeing(found, hints, str(path), own=False)
 
 
 def read_layout(tensors: Mapping[str, Tensor], hints: Hints, stated: Stated, where: str) -> Loaded:
