@@ -1,8 +1,9 @@
 """The hooked model: the plain forward pass on TransformerLens' `HookedRootModule`, with its hook names.
 
 Works with TransformerLens' `ActivationCache`, `patching` and analysis tools. Unlike plain TransformerLens it
-raises where an intervention would silently do nothing: a hook name or filter that matches no hook point, a hook
-that returns another shape. Importing this module imports TransformerLens (seconds), so nothing imports it early.
+raises where an intervention would silently do nothing: a hook name or filter that matches no hook point, or none
+that an activation passes; a hook that returns another shape. Importing this module imports TransformerLens
+(seconds), so nothing imports it early.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ import torch
 from torch import Tensor
 from transformer_lens import ActivationCache, HookedRootModule
 from transformer_lens.config import TransformerLensConfig
-from transformer_lens.hook_points import HookPoint
+from transformer_lens.hook_points import HookPoint, LensHandle
 
 from mechint_arith.errors import InputError
 from mechint_arith.models.checkpoint import Checkpoint
@@ -26,6 +27,7 @@ from mechint_arith.tasks import Task
 
 HookFn = Callable[..., Tensor | None]
 Hook = tuple[str | Callable[[str], bool], HookFn]
+FORKS = ("hook_q_input", "hook_k_input", "hook_v_input")
 
 
 def lens_config(config: ModelConfig, *, device: str = "cpu") -> TransformerLensConfig:
@@ -62,6 +64,17 @@ def _checked(value: Tensor, hook: HookPoint, *, user: HookFn) -> Tensor | None:
     return result
 
 
+class CheckedPoint(HookPoint):
+    """A hook point whose forward hooks keep the activation's shape."""
+
+    def add_hook(self, hook: Any, dir: Any = "fwd", *args: Any, **kwargs: Any) -> LensHandle:
+        """Add a hook; a forward one is checked whenever it runs."""
+        checked = partial(_checked, user=hook) if dir == "fwd" else hook
+        handle = super().add_hook(checked, dir, *args, **kwargs)
+        handle.user_hook = hook
+        return handle
+
+
 class HookedTransformer(Transformer, HookedRootModule):
     """A small transformer with a hook point at every activation.
 
@@ -75,7 +88,7 @@ class HookedTransformer(Transformer, HookedRootModule):
         *,
         task: Task | None = None,
     ) -> None:
-        super().__init__(config, weights, hook=HookPoint)
+        super().__init__(config, weights, hook=CheckedPoint)
         self.cfg = lens_config(config)
         self.task = task
         self.checkpoint: Checkpoint | None = None
@@ -97,19 +110,52 @@ class HookedTransformer(Transformer, HookedRootModule):
         reset_hooks_end: bool = True,
         clear_contexts: bool = False,
     ) -> Iterator[HookedTransformer]:
-        """Add hooks for the length of a `with` block. Raises `InputError` where one matches no hook point."""
+        """Add hooks for the length of a `with` block. Raises `InputError` where one would never be called."""
         for name, _ in (*fwd_hooks, *bwd_hooks):
             self._require_match(name)
-        checked: list[Any] = [(name, partial(_checked, user=fn)) for name, fn in fwd_hooks]
-        with super().hooks(checked, list(bwd_hooks), reset_hooks_end, clear_contexts):
+        with super().hooks(list(fwd_hooks), list(bwd_hooks), reset_hooks_end, clear_contexts):
             yield self
+
+    def add_hook(self, name: str | Callable[[str], bool], *args: Any, **kwargs: Any) -> None:
+        """Add a hook that stays until `reset_hooks`. Raises `InputError` where it would never be called."""
+        self._require_match(name)
+        super().add_hook(name, *args, **kwargs)
+
+    def get_caching_hooks(self, *args: Any, **kwargs: Any) -> tuple[dict, list, list]:
+        """Return a cache and the hooks that fill it, at those points that an activation passes."""
+        cache, *hooks = super().get_caching_hooks(*args, **kwargs)
+        forward, backward = (
+            [(name, fn) for name, fn in some if self._why_idle(name) is None] for some in hooks
+        )
+        return cache, forward, backward
 
     def _require_match(self, name: str | Callable[[str], bool]) -> None:
         if isinstance(name, str):
             if name not in self.hook_dict:
                 raise InputError(f"no hook point {name!r}: see model.hook_dict for the names")
-        elif not any(map(name, self.hook_dict)):
+            matched = [name]
+        else:
+            matched = [point for point in self.hook_dict if name(point)]
+        if not matched:
             raise InputError("the hook filter matches no hook point, so nothing would change")
+        reasons = [self._why_idle(point) for point in matched]
+        if all(reasons):
+            raise InputError(f"nothing passes the hook point {matched[0]}: {reasons[0]}")
+
+    def _why_idle(self, name: str) -> str | None:
+        """Return why no activation passes a hook point as the model is set, or None if one does."""
+        _, _, place = name.partition("blocks.")
+        layer, _, point = place.partition(".")
+        block = self.layers[int(layer)] if layer else None
+        if block is None:
+            return None
+        if point == "attn.hook_result" and not block.attn.with_result:
+            return "call model.set_use_attn_result(True) first"
+        if point in FORKS and not block.split_inputs:
+            return "call model.set_use_split_qkv_input(True) first"
+        if point == "hook_mlp_in" and block.mlp is None:
+            return f"layer {layer} has no MLP"
+        return None
 
     def run_with_cache(
         self,

@@ -132,6 +132,67 @@ def test_hooks_that_would_do_nothing_or_break_shapes_raise_and_leave_nothing_beh
     assert not any(point.has_hooks() for point in hooked.hook_dict.values())
 
 
+def always(x, hook):
+    return x * 0
+
+
+@pytest.mark.parametrize(
+    ("point", "switch", "advice"),
+    [
+        ("blocks.0.attn.hook_result", "set_use_attn_result", "set_use_attn_result"),
+        ("blocks.1.hook_q_input", "set_use_split_qkv_input", "set_use_split_qkv_input"),
+        ("blocks.1.hook_k_input", "set_use_split_qkv_input", "set_use_split_qkv_input"),
+        ("blocks.0.hook_v_input", "set_use_split_qkv_input", "set_use_split_qkv_input"),
+        ("blocks.0.hook_mlp_in", None, "layer 0 has no MLP"),
+    ],
+)
+def test_hooks_where_nothing_passes_raise_until_the_switch_is_set(
+    hooked, tokens, point, switch, advice
+):
+    for name in (point, lambda name: name == point):
+        with pytest.raises(InputError, match=advice):
+            hooked.run_with_hooks(tokens, fwd_hooks=[(name, always)])
+        with pytest.raises(InputError, match=advice):
+            hooked.run_with_hooks(tokens, bwd_hooks=[(name, always)], reset_hooks_end=False)
+        with pytest.raises(InputError, match=advice):
+            hooked.add_hook(name, always)
+        with pytest.raises(InputError, match=advice):
+            hooked.add_perma_hook(name, always)
+    cache, forward, _ = hooked.get_caching_hooks()
+    hooked.run_with_hooks(tokens, fwd_hooks=forward)
+    assert set(cache) == set(hooked.run_with_cache(tokens, return_cache_object=False)[1])
+    assert point not in cache
+    if switch is not None:
+        expected = hooked(tokens)
+        getattr(hooked, switch)(True)
+        changed = hooked.run_with_hooks(tokens, fwd_hooks=[(point, always)])
+        cached = hooked.run_with_cache(tokens, names_filter=point)[1]
+        getattr(hooked, switch)(False)
+        assert not torch.allclose(changed, expected)
+        assert point in cached
+    assert not any(p.has_hooks(including_permanent=True) for p in hooked.hook_dict.values())
+
+
+def test_a_filter_that_also_matches_idle_points_is_fine(hooked, tokens):
+    seen = []
+    hooked.run_with_hooks(
+        tokens, fwd_hooks=[(lambda name: True, lambda x, hook: seen.append(hook.name))]
+    )
+    assert "blocks.0.attn.hook_z" in seen
+    assert "blocks.0.attn.hook_result" not in seen
+
+
+def test_added_hooks_are_checked_like_those_of_one_run(hooked, tokens):
+    with pytest.raises(InputError, match="no hook point"):
+        hooked.add_hook("blocks.9.hook_resid_pre", always)
+    with pytest.raises(InputError, match="matches no hook point"):
+        hooked.add_hook(lambda name: False, always)
+    hooked.add_hook("blocks.0.hook_resid_pre", lambda x, hook: x[:, :-1])
+    with pytest.raises(InputError, match="returned shape"):
+        hooked(tokens)
+    hooked.reset_hooks()
+
+
 def test_a_users_own_hook_survives_other_runs(hooked, tokens):
     seen = []
     hooked.add_hook("hook_embed", lambda x, hook: seen.append(1))
