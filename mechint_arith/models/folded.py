@@ -4,7 +4,8 @@ Without LayerNorm and without an MLP before the last layer, the residual stream 
 mixture of rows of a table: one row per token id, one per position, and the images of both under each head of
 layer 0. Layer 0's scores are sums of products of such rows; the last layer's query only needs its scores with
 the rows, and what it attends to is again a mixture of them. So no tensor of shape [batch pos d_model] is ever
-made. Exact up to rounding, in value and in gradient; training and exhaustive evaluation run on it.
+made. Exact up to rounding, in value and in gradient; training and exhaustive evaluation run on it. Inside, the
+batch is the last axis, so that what is done for every pair of positions runs over contiguous memory.
 
 Row vectors. A key bias shifts all scores of a query alike and drops out of the softmax.
 Sources: the exact forward pass of arXiv 2605.31497; virtual weights, Elhage et al. 2021.
@@ -95,42 +96,44 @@ class Folded:
         `edit_first` returns what takes the place of layer 0's pattern [batch head pos pos].
         """
         c = self.config
-        n_tokens, n_pos = c.d_vocab, self.read + 1 if c.causal else c.n_ctx
-        tokens = tokens[:, :n_pos]
-        sizes = (n_tokens, n_pos, c.n_ctx - n_pos)
+        n_pos = self.read + 1 if c.causal else c.n_ctx
+        sizes = (c.d_vocab, n_pos, c.n_ctx - n_pos)
         token_rows, pos_rows, _ = self.rows.split(sizes, 1)
-
         resid_pre = F.embedding(tokens[:, self.read], token_rows[0]) + pos_rows[0, self.read]
-        first = None
+        tokens = tokens[:, :n_pos].T.contiguous()
+
+        movers: tuple[Tensor, ...] = ()
         if self.scores is not None:
-            first = self._first_pattern(tokens, n_pos)
-            first = first if edit_first is None else edit_first(first)
-            at_read = first[:, :, self.read]
+            first = self._first_pattern(tokens)
+            if edit_first is not None:
+                first = edit_first(first.permute(3, 0, 1, 2)).permute(1, 2, 3, 0)
+            movers = first.unbind(0)
+            at_read = first[:, self.read]
             resid_pre = (
                 resid_pre
-                + _on_tokens(at_read, tokens, n_tokens).flatten(1) @ token_rows[1:].flatten(0, 1)
-                + at_read.flatten(1) @ pos_rows[1:].flatten(0, 1)
+                + _on_tokens(at_read, tokens, c.d_vocab).flatten(0, 1).T
+                @ token_rows[1:].flatten(0, 1)
+                + at_read.flatten(0, 1).T @ pos_rows[1:].flatten(0, 1)
             )
-        query = torch.einsum("bd,dhk->hbk", resid_pre, self.w_q)
+        query = torch.einsum("bd,dhk->hkb", resid_pre, self.w_q)
         if self.b_q is not None:
-            query = query + self.b_q[:, None]
-        by_row = (query @ self.keys.flatten(2)).unflatten(2, self.keys.shape[2:])  # h b image row
-        by_row = by_row.transpose(0, 1)
-        by_token, by_pos, _ = by_row.split(sizes, 3)
-        by_source = _at_tokens(by_token, tokens) + by_pos  # b h image pos
-        scores = by_source[:, :, 0]
-        if first is not None:
-            scores = scores + torch.einsum("bhis,bits->bht", by_source[:, :, 1:], first)
-        pattern = _mixed(scores.softmax(-1), c.attn_mix)
-        weight = pattern[:, :, None]
-        if first is not None:
-            moved = torch.einsum("bht,bits->bhis", pattern, first)
-            weight = torch.cat([weight, moved], 2)
-        coefficient = torch.cat([_on_tokens(weight, tokens, n_tokens), weight], 3)
-        values = self.values[:, :, : n_tokens + n_pos]
-        resid_mid = resid_pre + coefficient.flatten(1) @ values.flatten(0, 2) + self.constant
+            query = query + self.b_q[:, :, None]
+        by_row = (self.keys.flatten(2).mT @ query).unflatten(1, self.keys.shape[2:])
+        by_token, by_pos, _ = by_row.split(sizes, 2)
+        by_source = _at_tokens(by_token, tokens) + by_pos  # head image pos batch
+        scores = by_source[:, 0]
+        for image, moves in enumerate(movers, 1):
+            scores = scores + (by_source[:, image, None] * moves).sum(2)
+        pattern = _mixed(scores.softmax(1), c.attn_mix)
+        moved = [(pattern[:, :, None] * moves).sum(1) for moves in movers]
+        weight = torch.stack([pattern, *moved], 1)  # head image pos batch
+        coefficient = torch.cat([_on_tokens(weight, tokens, c.d_vocab), weight], 2)
+        values = self.values[:, :, : c.d_vocab + n_pos]
+        resid_mid = resid_pre + coefficient.flatten(0, 2).T @ values.flatten(0, 2) + self.constant
         post, logits = self.after_mid(resid_mid)
-        patterns = (pattern,) if first is None else (first, pattern)
+        patterns = (pattern.permute(2, 0, 1),)
+        if movers:
+            patterns = (first.permute(3, 0, 1, 2), *patterns)
         return Run(logits, resid_pre, resid_mid, post, patterns)
 
     def after_mid(
@@ -140,7 +143,7 @@ class Folded:
         pre = resid_mid @ self.w_in
         if self.b_in is not None:
             pre = pre + self.b_in
-        post = activate(self.config, pre)
+        post = activate(self.config, pre, reuse=True)
         return post, self.logits_from(resid_mid, post)
 
     def logits_from(
@@ -150,52 +153,58 @@ class Folded:
         logits = resid_mid @ self.w_u + post @ self.w_logit
         return logits if self.b_logit is None else logits + self.b_logit
 
-    def _first_pattern(self, tokens: Tensor, n_pos: int) -> Float[Tensor, "batch head pos pos"]:
+    def _first_pattern(
+        self, tokens: Int[Tensor, "pos batch"]
+    ) -> Float[Tensor, "head query key batch"]:
         assert self.scores is not None
-        n_tokens, n_heads = self.config.d_vocab, self.config.n_heads
-        table = self.scores[:, :, : n_tokens + n_pos]
-        of_tokens, of_positions = table[:n_tokens], table[n_tokens : n_tokens + n_pos]
-        pairs = tokens[:, :, None] * n_tokens + tokens[:, None]
-        tokens_tokens = of_tokens[:, :, :n_tokens].transpose(0, 1).flatten(1)
-        tokens_positions = of_tokens[:, :, n_tokens:].flatten(1)
-        positions_tokens = of_positions[:, :, :n_tokens].permute(2, 1, 0).flatten(1)
-        scores = (
-            tokens_tokens.gather(1, pairs.flatten().expand(n_heads, -1))
-            .unflatten(1, pairs.shape)
-            .transpose(0, 1)
-            + F.embedding(tokens, tokens_positions).unflatten(2, (n_heads, n_pos)).transpose(1, 2)
-            + F.embedding(tokens, positions_tokens)
-            .unflatten(2, (n_heads, n_pos))
-            .permute(0, 2, 3, 1)
-            + of_positions[:, :, n_tokens:].transpose(0, 1)
-        )
+        n_tokens, n_pos = self.config.d_vocab, len(tokens)
+        table = self.scores.transpose(0, 1)[:, : n_tokens + n_pos, : n_tokens + n_pos]
+        of_tokens, of_positions = table.split((n_tokens, n_pos), 1)
+        tokens_tokens, tokens_positions = of_tokens.split((n_tokens, n_pos), 2)
+        positions_tokens, positions = of_positions.split((n_tokens, n_pos), 2)
         if self.config.causal:
-            future = torch.ones(n_pos, n_pos, dtype=torch.bool, device=scores.device).triu(1)
-            scores = scores.masked_fill(future, -torch.inf)
-            if self.config.attn_mix == 1:
-                return scores.softmax(-1)
-            return _mixed(scores.softmax(-1), self.config.attn_mix).masked_fill(future, 0)
-        return _mixed(scores.softmax(-1), self.config.attn_mix)
+            future = torch.ones(n_pos, n_pos, dtype=torch.bool, device=tokens.device).triu(1)
+            positions = positions.masked_fill(future, -torch.inf)
+        pairs = tokens[:, None] * n_tokens + tokens
+        scores = (
+            _read(tokens_tokens.flatten(1), pairs)
+            + _read(tokens_positions.mT, tokens).transpose(1, 2)
+            + _read(positions_tokens, tokens)
+            + positions[..., None]
+        )
+        pattern = _mixed(scores.softmax(2), self.config.attn_mix)
+        if self.config.causal and self.config.attn_mix != 1:
+            return pattern.masked_fill(future[..., None], 0)
+        return pattern
+
+
+def _read(table: Float[Tensor, "*any entry"], where: Int[Tensor, "*place batch"]) -> Tensor:
+    """Read entries of a table's last axis: [*any entry] at [*place batch] gives [*any *place batch]."""
+    flat = table.reshape(-1, table.shape[-1])
+    found = flat.gather(1, where.reshape(1, -1).expand(len(flat), -1))
+    return found.reshape(*table.shape[:-1], *where.shape)
 
 
 def _at_tokens(
-    by_token: Float[Tensor, "batch any other vocab"], tokens: Int[Tensor, "batch pos"]
-) -> Float[Tensor, "batch any other pos"]:
+    by_token: Float[Tensor, "head image vocab batch"], tokens: Int[Tensor, "pos batch"]
+) -> Float[Tensor, "head image pos batch"]:
     """Read a table over token ids at each sequence's tokens."""
-    return by_token.gather(3, tokens[:, None, None].expand(*by_token.shape[:3], -1))
+    return by_token.gather(2, tokens.expand(*by_token.shape[:2], -1, -1))
 
 
 def _on_tokens(
-    weight: Float[Tensor, "batch *any pos"], tokens: Int[Tensor, "batch pos"], n_tokens: int
-) -> Float[Tensor, "batch *any vocab"]:
+    weight: Float[Tensor, "*any pos batch"], tokens: Int[Tensor, "pos batch"], n_tokens: int
+) -> Float[Tensor, "*any vocab batch"]:
     """Sum weights over positions by the token that stands there."""
-    where = tokens.reshape(len(tokens), *[1] * (weight.ndim - 2), -1).expand(weight.shape)
-    return weight.new_zeros(*weight.shape[:-1], n_tokens).scatter_add(-1, where, weight)
+    *before, _, n = weight.shape
+    return weight.new_zeros(*before, n_tokens, n).scatter_add(
+        -2, tokens.expand(weight.shape), weight
+    )
 
 
-def activate(config: ModelConfig, pre: Tensor) -> Tensor:
-    """Apply the model's activation function."""
-    return pre.relu() if config.act_fn == "relu" else F.gelu(pre)
+def activate(config: ModelConfig, pre: Tensor, *, reuse: bool = False) -> Tensor:
+    """Apply the model's activation function; reuse: into the memory of `pre`, where the function can."""
+    return F.relu(pre, inplace=reuse) if config.act_fn == "relu" else F.gelu(pre)
 
 
 def _mixed(softmax: Tensor, mix: float) -> Tensor:
