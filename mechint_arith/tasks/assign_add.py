@@ -16,6 +16,7 @@ import numpy as np
 from mechint_arith.errors import InputError
 from mechint_arith.tasks import splits, vocab
 from mechint_arith.tasks.batch import Batch
+from mechint_arith.tasks.checked import amount, within
 
 ROUTES = ("direct", "left", "right", "both")
 DIRECT, LEFT, RIGHT, BOTH = range(4)
@@ -219,8 +220,12 @@ def build(
 
     All arrays are int [batch]: `form` indexes `ROUTES`; `a`, `b` are the numbers; `left`, `right` the operand
     variables (0..n_vars-1, read only where the form has one); `n_assignments` counts the operands' own.
-    Raises `InputError` where the assignments do not fit or an operand has none.
+    Raises `InputError` where the assignments do not fit, an operand has none, or a number or variable does not exist.
     """
+    form = within(form, len(ROUTES), "forms")
+    a, b = within(a, task.p, "numbers"), within(b, task.p, "numbers")
+    for has, variable in ((form % 2 == 1, left), (form >= 2, right)):
+        within(np.asarray(variable)[has], task.n_vars, "operand variables")
     if n_assignments.max(initial=0) > task.max_assignments:
         raise InputError(
             f"{n_assignments.max()} assignments asked for, but at most {task.max_assignments} fit"
@@ -279,13 +284,15 @@ def matched(
     """Build, for each pair id, one prefix and its four queries: route -> Batch, rows aligned.
 
     The prefix assigns v1 := a, v2 := b (an allowed variable pair) and 0..max_distractors others; the four
-    prompts differ only at `lhs` and `rhs`. Where fewer distractors fit, the range is cut.
+    prompts differ only at `lhs` and `rhs`. Where fewer distractors fit, the range is cut. Raises `InputError` for a
+    pair id that does not exist or a negative number of distractors.
     """
+    pair = within(pair, task.p**2, "pair ids a * p + b")
     n = len(pair)
     a, b = np.divmod(pair, task.p)
     allowed = task.variable_pairs()
     left, right = allowed[rng.integers(0, len(allowed), n)].T
-    most = max(0, min(max_distractors, task.max_assignments - 2))
+    most = min(amount(max_distractors, "max_distractors"), task.max_assignments - 2)
     count = 2 + rng.integers(0, most + 1, n)
     prefix, at = _assignments(task, np.stack([left, right], 1), np.stack([a, b], 1), count, rng)
     return {

@@ -9,6 +9,7 @@ import numpy as np
 from mechint_arith.errors import InputError
 from mechint_arith.tasks.assign_add import ROUTES, AssignAdd, matched
 from mechint_arith.tasks.batch import Batch
+from mechint_arith.tasks.checked import place
 
 OPERANDS = {"lhs": "a", "rhs": "b"}
 
@@ -21,8 +22,7 @@ def contrasting(
     Number pairs are seen ones. The partner gives the operand `change` (`lhs` or `rhs`) another number, in the
     query itself or in its assignment, so the answers always differ. Raises `InputError` for unknown names.
     """
-    if route not in ROUTES:
-        raise InputError(f"no route {route!r}: choose from {', '.join(ROUTES)}")
+    place(route, ROUTES, "route")
     if change not in OPERANDS:
         raise InputError(f"change is lhs or rhs, not {change!r}")
     if n < 1:

@@ -22,8 +22,10 @@ def counterparts(
 
     Each operand gets another variable (the two again an allowed pair) and another number (the two again a seen
     pair, with another sum); all variables are renamed consistently, all other numbers drawn anew.
-    Raises `InputError` where the task is too small for that.
+    Raises `InputError` where the task is too small for that, or the route `both` is missing.
     """
+    if "both" not in prompts:
+        raise InputError(f"counterparts need the route both; got {', '.join(prompts) or 'none'}")
     both = prompts["both"]
     old = np.stack([both.factors["left variable"], both.factors["right variable"]], 1)
     new = _other_variables(task, old, rng)

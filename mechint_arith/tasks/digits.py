@@ -20,6 +20,7 @@ import numpy as np
 from mechint_arith.errors import InputError
 from mechint_arith.tasks import numerals, vocab
 from mechint_arith.tasks.batch import Batch
+from mechint_arith.tasks.checked import amount, within
 from mechint_arith.tasks.digit_layout import DigitLayout
 
 Array = np.ndarray
@@ -191,8 +192,13 @@ class DigitsTask:
 def build(task: DigitsTask, a: Array, b: Array) -> Batch:
     """Return the sequences of the pairs a, b: digits int64 [batch operand_width], b [batch 1] if it has one digit.
 
-    Factors: `a`, `b` (numbers), `length` (digits of the longer one), `held` (is the pair held out?).
+    Factors: `a`, `b` (numbers), `length` (digits of the longer one), `held` (is the pair held out?). Raises
+    `InputError` for what are no digits, or arrays of another shape.
     """
+    a, b = (within(digits, task.base, f"digits of {x}") for x, digits in (("a", a), ("b", b)))
+    expected = ((len(a), task.slots), (len(a), 1 if task.single_b else task.slots))
+    if (a.shape, b.shape) != expected:
+        raise InputError(f"digits of a and b should be {expected}; got {(a.shape, b.shape)}")
     layout, labels = task.layout, answers(task, a, b)
     tokens = np.zeros((len(a), layout.length), np.int64)
     tokens[:, layout.a_places] = a
@@ -293,6 +299,7 @@ def test_batch(task: DigitsTask, length: int, n: int, rng: np.random.Generator) 
     """
     if not 1 <= length <= task.longest:
         raise InputError(f"test lengths are 1 to {task.longest} digits; got {length}")
+    amount(n, "the number of pairs")
     low, high = task.base ** (length - 1), task.base**length
     b_low, b_high = (1, task.base) if task.single_b else (low, high)
     if (high - low) * (b_high - b_low) <= n:

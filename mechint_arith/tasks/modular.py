@@ -19,6 +19,7 @@ import numpy as np
 from mechint_arith.errors import InputError
 from mechint_arith.tasks import vocab
 from mechint_arith.tasks.batch import Batch
+from mechint_arith.tasks.checked import within
 
 OPERATIONS: Mapping[str, str] = {"add": "+", "sub": "-", "mul": "*", "div": "/"}
 LABELS = ("rule", "random")
@@ -148,12 +149,9 @@ class ModularTask:
 
         Factors: a, b, pair, and held (bool: not in training). Raises `InputError` for an id without answer.
         """
-        ids = self.pairs() if pairs is None else np.asarray(pairs, dtype=np.int64)
-        if ((ids < 0) | (ids >= self.p * self.p)).any() or not self.valid[ids].all():
-            raise InputError(
-                f"pairs are ids a * {self.p} + b below {self.p * self.p}"
-                + (f" with b coprime to {self.p}" if self.op == "div" else "")
-            )
+        ids = within(self.pairs() if pairs is None else pairs, self.p**2, "pair ids a * p + b")
+        if not self.valid[ids].all():
+            raise InputError(f"pairs are ids a * {self.p} + b with b coprime to {self.p}")
         a, b = np.divmod(ids, self.p)
         columns = [a, b + self.p if self.diff_vocab else b]
         if self.equals:

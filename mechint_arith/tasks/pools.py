@@ -26,6 +26,7 @@ from mechint_arith.tasks.assign_add import (
     build,
 )
 from mechint_arith.tasks.batch import Batch
+from mechint_arith.tasks.checked import amount, place, within
 
 
 def _n_assignments(
@@ -72,6 +73,7 @@ class Mixture:
     def sample(self, n: int, rng: np.random.Generator) -> Batch:
         """Draw n training sequences."""
         task = self.task
+        amount(n, "the number of sequences")
         seen = task.pairs(held=False)
         form = np.searchsorted(np.cumsum(self.weights)[:-1], rng.random(n), side="right")
         pair = seen[rng.integers(0, len(seen), n)]
@@ -134,8 +136,8 @@ def pool(task: AssignAdd, name: str, n: int, rng: np.random.Generator) -> Batch:
 
     Raises `InputError` for an unknown pool and for one that the task's restrictions leave empty.
     """
-    if name not in POOLS:
-        raise InputError(f"no pool {name!r}: choose from {', '.join(POOLS)}")
+    place(name, tuple(POOLS), "pool")
+    amount(n, "the number of sequences")
     rule = POOLS[name]
     forms = [form for form in rule.forms if _has_variables(task, form, rule.violations)]
     if not forms:
@@ -176,7 +178,7 @@ def pool_names(task: AssignAdd) -> list[str]:
 
 def cells(task: AssignAdd, n: int, rng: np.random.Generator, *, held: bool = False) -> Batch:
     """Draw n one-variable sequences for each cell (variable x side); factor `cell` = variable * 2 + side."""
-    cell = np.repeat(np.arange(2 * task.n_vars), n)
+    cell = np.repeat(np.arange(2 * task.n_vars), amount(n, "the number of sequences"))
     variable, side = np.divmod(cell, 2)
     a, b = np.divmod(_choose(task.pairs(held=held), len(cell), rng), task.p)
     form = np.where(side == 0, LEFT, RIGHT)
@@ -202,8 +204,12 @@ def _with_factor(batch: Batch, name: str, values: np.ndarray) -> Batch:
 
 
 def on_pairs(task: AssignAdd, route: str, pair: np.ndarray, rng: np.random.Generator) -> Batch:
-    """Draw one sequence of a route for each given pair id, with allowed variables."""
-    form = np.full(len(pair), ROUTES.index(route))
+    """Draw one sequence of a route for each given pair id, with allowed variables.
+
+    Raises `InputError` for an unknown route or a pair id that does not exist.
+    """
+    pair = within(pair, task.p**2, "pair ids a * p + b")
+    form = np.full(len(pair), place(route, ROUTES, "route"))
     left, right = np.full(len(pair), -1), np.full(len(pair), -1)
     if route == "both":
         choices = task.variable_pairs()
@@ -224,7 +230,7 @@ def exhaustive(
     rng: np.random.Generator,
 ) -> Batch:
     """Every pair x every operand variable (or variable pair) of a route once, each with its own random prefix."""
-    form = ROUTES.index(route)
+    form = place(route, ROUTES, "route")
     pairs = task.pairs(held=held)
     if form == DIRECT:
         variables = np.array([[-1, -1]])

@@ -6,7 +6,16 @@ from scipy import stats
 
 from mechint_arith.errors import InputError
 from mechint_arith.tasks import pools, splits
-from mechint_arith.tasks.assign_add import BOTH, DIRECT, LEFT, RIGHT, ROUTES, AssignAdd, matched
+from mechint_arith.tasks.assign_add import (
+    BOTH,
+    DIRECT,
+    LEFT,
+    RIGHT,
+    ROUTES,
+    AssignAdd,
+    build,
+    matched,
+)
 from mechint_arith.tasks.prompts import from_text
 
 TASK = AssignAdd()
@@ -235,3 +244,37 @@ def test_impossible_tasks_are_refused(options, complaint):
 def test_every_fault_is_named_at_once():
     with pytest.raises(InputError, match=r"p must be.*length must be.*train_share"):
         AssignAdd(p=0, length=3, train_share=2.0)
+
+
+def built(task, rng, *, form=BOTH, a=1, left=0):
+    one = np.ones(1, int)
+    return build(task, one * form, one * a, one, one * left, one * 3, one * 2, rng)
+
+
+@pytest.mark.parametrize(
+    ("make", "complaint"),
+    [
+        (lambda rng: matched(TASK, np.array([5, 59**2]), rng), "from 0 to 3480; got 3481"),
+        (lambda rng: matched(TASK, np.array([-1]), rng), "from 0 to 3480; got -1"),
+        (lambda rng: matched(TASK, np.array([0.5]), rng), "whole numbers; got float64"),
+        (lambda rng: matched(TASK, 7, rng), "should be an array; got 7"),
+        (lambda rng: matched(TASK, [1], rng, max_distractors=-1), "cannot be negative: -1"),
+        (lambda rng: pools.on_pairs(TASK, "both", np.array([59**2]), rng), "got 3481"),
+        (lambda rng: pools.on_pairs(TASK, "up", np.array([1]), rng), "no route 'up': choose from"),
+        (lambda rng: pools.exhaustive(TASK, "up", held=True, rng=rng), "no route 'up'"),
+        (lambda rng: pools.pool(TASK, "0var_seen", -1, rng), "cannot be negative: -1"),
+        (lambda rng: pools.cells(TASK, -1, rng), "cannot be negative: -1"),
+        (lambda rng: pools.Mixture(TASK).sample(-1, rng), "cannot be negative: -1"),
+        (lambda rng: built(TASK, rng, a=59), "numbers go from 0 to 58; got 59"),
+        (lambda rng: built(TASK, rng, left=12), "operand variables go from 0 to 11; got 12"),
+        (lambda rng: built(TASK, rng, form=4), "forms go from 0 to 3; got 4"),
+    ],
+)
+def test_builders_refuse_what_does_not_exist(rng, make, complaint):
+    with pytest.raises(InputError, match=complaint):
+        make(rng)
+
+
+def test_variables_that_a_form_does_not_have_are_not_looked_at(rng):
+    assert len(built(TASK, rng, form=DIRECT, left=99)) == 1
+    assert all(len(batch) == 0 for batch in matched(TASK, [], rng).values())

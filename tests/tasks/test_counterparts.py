@@ -63,3 +63,9 @@ def test_a_task_with_one_variable_pair_has_no_counterparts(rng):
     clean = matched(task, np.array([3]), rng)
     with pytest.raises(InputError, match="some variable pair has no other"):
         counterparts(task, clean, rng)
+
+
+def test_counterparts_need_the_route_both(rng):
+    prompts = matched(TASK, np.arange(3), rng)
+    with pytest.raises(InputError, match="need the route both; got direct"):
+        counterparts(TASK, {"direct": prompts["direct"]}, rng)

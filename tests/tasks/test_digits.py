@@ -308,6 +308,15 @@ def test_every_problem_is_named():
         (lambda t: digits.training_batch(t, 0, rng()), "at least one sequence; got 0"),
         (lambda t: digits.build_numbers(t, np.array([-1]), np.array([0])), "a must have at most 7"),
         (lambda t: digits.build_numbers(t, np.array([1]), np.array([10**7])), "b must have"),
+        (lambda t: digits.test_batch(t, 2, -1, rng()), "cannot be negative: -1"),
+        (
+            lambda t: digits.build(t, np.full((1, 7), 10), np.zeros((1, 7), int)),
+            "digits of a go from 0 to 9; got 10",
+        ),
+        (
+            lambda t: digits.build(t, np.zeros((2, 7), int), np.zeros((1, 7), int)),
+            r"should be \(\(2, 7\), \(2, 7\)\)",
+        ),
     ],
 )
 def test_impossible_batches_are_refused(call, text):

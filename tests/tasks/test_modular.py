@@ -129,6 +129,10 @@ def test_numbers_outside_are_refused() -> None:
     task = ModularTask(5)
     with pytest.raises(InputError, match="0 to 4; got 5 and 0"):
         task.answer(5, 0)
-    with pytest.raises(InputError, match=r"ids a \* 5 \+ b below 25"):
+    with pytest.raises(InputError, match=r"ids a \* p \+ b go from 0 to 24; got 25"):
         task.batch(np.array([25]))
+    with pytest.raises(InputError, match="whole numbers; got float64"):
+        task.batch(np.array([1.5]))
+    with pytest.raises(InputError, match="b coprime to 5"):
+        ModularTask(5, "div").batch([5])
     assert len(task.batch(np.array([], int))) == 0
