@@ -10,6 +10,7 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 from mechint_arith.errors import InputError
+from mechint_arith.fields import wrong_types
 
 POSITIONS = ("absolute", "relative", "rotary", "none")
 ACTIVATIONS = ("relu", "gelu")
@@ -55,8 +56,9 @@ class ModelConfig:
     """Token and position embeddings are divided by their root mean square."""
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "d_mlp", tuple(self.d_mlp))
-        if problems := list(self._problems()):
+        if isinstance(self.d_mlp, list):
+            object.__setattr__(self, "d_mlp", tuple(self.d_mlp))
+        if problems := list(wrong_types(self)) or list(self._problems()):
             raise InputError("model configuration: " + "; ".join(problems))
 
     def _problems(self) -> Iterator[str]:

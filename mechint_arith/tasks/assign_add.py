@@ -14,6 +14,7 @@ from functools import cached_property
 import numpy as np
 
 from mechint_arith.errors import InputError
+from mechint_arith.fields import wrong_types
 from mechint_arith.tasks import splits, vocab
 from mechint_arith.tasks.batch import Batch
 from mechint_arith.tasks.checked import amount, within
@@ -49,7 +50,7 @@ class AssignAdd:
     """`weight`: sampling weight, all pairs stay covered; `rows`: a fixed subset of rows is kept, as the paper's code does."""
 
     def __post_init__(self) -> None:
-        if problems := list(self._problems()):
+        if problems := list(wrong_types(self)) or list(self._problems()):
             raise InputError("assign-add task: " + "; ".join(problems))
 
     def _problems(self) -> Iterator[str]:

@@ -18,6 +18,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from mechint_arith.errors import InputError
+from mechint_arith.fields import wrong_types
 from mechint_arith.tasks import numerals, vocab
 from mechint_arith.tasks.batch import Batch
 from mechint_arith.tasks.checked import amount, within
@@ -79,7 +80,7 @@ class DigitsTask:
     def __post_init__(self) -> None:
         parts = tuple(Part(*part) for part in self.train_on) or (Part("uniform", self.digits),)
         object.__setattr__(self, "train_on", parts)
-        if problems := list(self._problems()):
+        if problems := list(wrong_types(self)) or list(self._problems()):
             raise InputError("digits task: " + "; ".join(problems))
 
     def _problems(self) -> Iterator[str]:

@@ -17,6 +17,7 @@ from functools import cached_property
 import numpy as np
 
 from mechint_arith.errors import InputError
+from mechint_arith.fields import wrong_types
 from mechint_arith.tasks import vocab
 from mechint_arith.tasks.batch import Batch
 from mechint_arith.tasks.checked import within
@@ -47,7 +48,7 @@ class ModularTask:
     """Seed of random answers."""
 
     def __post_init__(self) -> None:
-        if problems := list(self._problems()):
+        if problems := list(wrong_types(self)) or list(self._problems()):
             raise InputError("modular task: " + "; ".join(problems))
 
     def _problems(self) -> Iterator[str]:
