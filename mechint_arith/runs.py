@@ -7,28 +7,30 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Iterable
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
 import torch
+from torch import Tensor
 
 from mechint_arith.errors import InputError
-from mechint_arith.files import replacing
-from mechint_arith.models.checkpoint import Checkpoint, save, step_path
+from mechint_arith.files import replacing, write_text
+from mechint_arith.models.checkpoint import Checkpoint, check_weights, save, step_path
 from mechint_arith.models.config import ModelConfig, parameter_shapes
 from mechint_arith.tasks import Task, task_to_dict
 from mechint_arith.training import Recipe, State, start
 
 STATE = "state.safetensors"
 METRICS = "metrics.jsonl"
+EARLY = frozenset({0, 1, 10, 30, 100, 200, 300, 500, 700})
+MOMENTS = ("step", "exp_avg", "exp_avg_sq")
+"""What AdamW remembers of every parameter that had a gradient."""
 
 
-def checkpoint_steps(steps: int, every: int) -> set[int]:
-    """Return the steps to keep: dense early (0, 1, 10, 30, 100, then 200, 300, 500, 700), every `every`, the last."""
-    early = {0, 1, 10, 30, 100, 200, 300, 500, 700}
-    return {s for s in early if s <= steps} | set(range(0, steps + 1, every)) | {steps}
+def keeps(step: int, *, steps: int, every: int) -> bool:
+    """Return whether a run keeps this step: early ones are dense, then every `every`, and the last."""
+    return step in EARLY or step % every == 0 or step == steps
 
 
 @dataclass(frozen=True)
@@ -41,6 +43,10 @@ class RunFolder:
     recipe: Recipe
     seed: int
 
+    def __post_init__(self) -> None:
+        if not 0 <= self.seed < 2**63:
+            raise InputError(f"--seed must lie between 0 and 2^63 - 1, not {self.seed}")
+
     @property
     def meta(self) -> dict[str, Any]:
         """What every checkpoint of this run says of its making."""
@@ -52,10 +58,10 @@ class RunFolder:
         return Checkpoint(self.config, weights, self.task, state.step, self.seed, self.meta)
 
     def keep(self, state: State) -> Path:
-        """Write the checkpoint of this step and the state to resume from."""
+        """Write the state to resume from, then the checkpoint of this step, which `resume` makes up for."""
         path = step_path(self.path, state.step)
-        save(path, self.checkpoint(state))
         self.save_state(state)
+        save(path, self.checkpoint(state))
         return path
 
     def save_state(self, state: State) -> None:
@@ -80,61 +86,81 @@ class RunFolder:
                 raise OSError(str(error)) from error
 
     def _identity(self, step: int) -> dict[str, Any]:
-        recipe = {k: v for k, v in asdict(self.recipe).items() if k != "steps"}
-        return json.loads(
-            json.dumps(
-                {
-                    "step": step,
-                    "seed": self.seed,
-                    "model": self.config.as_dict(),
-                    "task": task_to_dict(self.task),
-                    "recipe": recipe,
-                }
+        recipe = asdict(self.recipe)
+        if not self.recipe.cosine:
+            del recipe["steps"]
+        identity = {
+            "step": step,
+            "seed": self.seed,
+            "model": self.config.as_dict(),
+            "task": task_to_dict(self.task),
+            "recipe": recipe,
+        }
+        return json.loads(json.dumps(identity))
+
+    def require_unused(self) -> None:
+        """Raise `InputError` where the folder holds a run or parts of one."""
+        if os.path.lexists(self.path / STATE):
+            raise InputError(
+                f"{self.path} already holds a run: add --resume to go on, or choose another --out"
             )
+        if os.path.lexists(self.path / METRICS) or self._checkpoints():
+            raise self._stateless()
+
+    def _checkpoints(self) -> list[Path]:
+        return list(self.path.glob("step_*.safetensors"))
+
+    def _stateless(self) -> InputError:
+        return InputError(
+            f"{self.path} holds checkpoints or metrics, but no {STATE} to go on from:"
+            " choose another --out"
         )
 
     def resume(self, *, device: str = "cpu") -> State | None:
-        """Return the state of a run that was stopped, or None if the folder has none.
+        """Return the state of a run that was stopped, or None if it kept nothing yet and is to begin.
 
-        Raises `InputError` where the folder holds a run with other settings. Only `steps` may differ, and
-        with a cosine schedule not even that.
+        Metrics after that state are dropped: the resumed run writes them again. Raises `InputError` where the
+        folder holds a run with other settings (only `steps` may differ, and with a cosine schedule not even
+        that), where its state or metrics are damaged, and where its state is missing.
         """
-        from safetensors import safe_open
-
         path = self.path / STATE
-        if not path.exists():
+        rows = read_metrics(self.path)
+        if not os.path.lexists(path):
+            if self._checkpoints() or any(row["step"] > 0 for row in rows):
+                raise self._stateless()
+            self._cut_metrics(rows, -1)
             return None
-        for stale in self.path.glob(".*.tmp"):  # what a killed process was writing
-            stale.unlink()
-        with safe_open(path, framework="pt") as file:
-            found = json.loads(file.metadata()["run"])
-            tensors = {key: file.get_tensor(key) for key in file.keys()}  # noqa: SIM118
+        found, tensors = _read_state(path)
         step = found["step"]
-        if found != (mine := self._identity(step)):
-            differing = [key for key in mine if found.get(key) != mine[key]]
-            raise InputError(
-                f"{self.path} holds a run with another {', '.join(differing)};"
-                " choose another --out or the same settings"
-            )
-        weights = {
-            k.removeprefix("weight/"): t for k, t in tensors.items() if k.startswith("weight/")
-        }
+        self._require_same(found)
+        weights = tensors.get("weight", {})
+        check_weights(weights, self.config, f"cannot go on from {path}")
         # safetensors sorts names; the optimiser's state goes by place.
         order = list(parameter_shapes(self.config))
         state = start({name: weights[name] for name in order}, self.recipe, device=device)
         packed = state.optimizer.state_dict()
         packed["state"] = {
-            i: {
-                key: tensors[f"{key}/{name}"]
-                for key in ("step", "exp_avg", "exp_avg_sq")
-                if f"{key}/{name}" in tensors
-            }
+            i: {key: tensors[key][name] for key in MOMENTS if name in tensors.get(key, {})}
             for i, name in enumerate(order)
         }
         state.optimizer.load_state_dict(packed)
         state.step = step
-        self._cut_metrics(step)
+        for stale in self.path.glob(".*.tmp"):  # what a killed process was writing
+            stale.unlink()
+        self._cut_metrics(rows, step)
+        if not step_path(self.path, step).exists():
+            save(step_path(self.path, step), self.checkpoint(state))
         return state
+
+    def _require_same(self, found: dict[str, Any]) -> None:
+        mine = self._identity(found["step"])
+        if "steps" not in found.get("recipe", ()):  # states of earlier versions do not say
+            mine["recipe"].pop("steps", None)
+        if differing := [key for key in mine if found.get(key) != mine[key]]:
+            raise InputError(
+                f"{self.path} holds a run with another {', '.join(differing)};"
+                " choose another --out or the same settings"
+            )
 
     def log(self, values: dict[str, Any]) -> None:
         """Append one line to `metrics.jsonl`."""
@@ -145,21 +171,59 @@ class RunFolder:
         except OSError as error:
             raise InputError(f"cannot write to {self.path}: {error.strerror or error}") from error
 
-    def _cut_metrics(self, step: int) -> None:
-        """Drop lines after `step`, and a half-written last line: the resumed run writes them again."""
-        rows = [row for row in read_metrics(self.path) if row["step"] <= step]
-        with replacing(self.path / METRICS) as temporary:
-            temporary.write_text("".join(json.dumps(row) + "\n" for row in rows), encoding="utf-8")
+    def _cut_metrics(self, rows: list[dict[str, Any]], step: int) -> None:
+        """Leave the lines up to `step` only."""
+        kept = "".join(json.dumps(row) + "\n" for row in rows if row["step"] <= step)
+        if kept or (self.path / METRICS).exists():
+            write_text(self.path / METRICS, kept)
+
+
+def _read_state(path: Path) -> tuple[dict[str, Any], dict[str, dict[str, Tensor]]]:
+    """Return what a state says of its run, and its tensors by kind and parameter. Raises `InputError`."""
+    from safetensors import SafetensorError, safe_open
+
+    tensors: dict[str, dict[str, Tensor]] = {}
+    try:
+        with safe_open(path, framework="pt") as file:
+            found = json.loads((file.metadata() or {})["run"])
+            for key in file.keys():  # noqa: SIM118
+                kind, _, name = key.partition("/")
+                tensors.setdefault(kind, {})[name] = file.get_tensor(key)
+        if not isinstance(found["step"], int):
+            raise TypeError("its step is no number")
+    except (SafetensorError, OSError, LookupError, TypeError, ValueError) as error:
+        raise InputError(
+            f"cannot go on from {path}: it is no whole state of a run ({error});"
+            " restore it or choose another --out"
+        ) from error
+    return found, tensors
 
 
 def read_metrics(folder: str | os.PathLike[str]) -> list[dict[str, Any]]:
-    """Return the whole lines of a run's `metrics.jsonl`, in order."""
+    """Return the lines of a run's `metrics.jsonl`, in order, without a last one that a kill cut off.
+
+    Raises `InputError` where the file cannot be read or another line is no measurement.
+    """
     path = Path(folder) / METRICS
-    lines: Iterable[str] = path.read_text(encoding="utf-8").splitlines() if path.exists() else ()
+    try:
+        lines = path.read_text(encoding="utf-8", errors="replace").split("\n")
+    except FileNotFoundError:
+        return []
+    except OSError as error:
+        raise InputError(f"cannot read {path}: {error.strerror}") from error
+    if not lines[-1]:
+        lines.pop()
     rows = []
-    for line in lines:
+    for number, line in enumerate(lines, 1):
         try:
-            rows.append(json.loads(line))
-        except json.JSONDecodeError:
-            break
+            row = json.loads(line)
+            if not isinstance(row["step"], int):
+                raise TypeError("its step is no number")
+        except (ValueError, TypeError, LookupError) as error:
+            if number == len(lines):
+                break
+            raise InputError(
+                f"{path}, line {number}, is no measurement of a run ({error}): mend or delete it"
+            ) from error
+        rows.append(row)
     return rows

@@ -7,7 +7,6 @@ business (`run`): a local Dask cluster by default.
 
 from __future__ import annotations
 
-import fcntl
 import json
 import os
 import tomllib
@@ -20,6 +19,7 @@ from typing import TYPE_CHECKING, Any
 
 from mechint_arith.errors import InputError
 from mechint_arith.files import write_json
+from mechint_arith.locks import locked
 
 if TYPE_CHECKING:
     from distributed import Client
@@ -128,15 +128,6 @@ def finished(point: Point, out: Path) -> dict[str, Any] | None:
     return found if found.get("options") == json.loads(json.dumps(dict(point.options))) else None
 
 
-@contextmanager
-def locked(folder: Path) -> Iterator[None]:
-    """Hold a run folder for this process; wait for another one, whose lock ends with it even if it is killed."""
-    folder.mkdir(parents=True, exist_ok=True)
-    with open(folder / ".lock", "w", encoding="utf-8") as file:
-        fcntl.flock(file, fcntl.LOCK_EX)
-        yield
-
-
 def train_point(point: Point, out: Path, *, threads: int = 1) -> dict[str, Any]:
     """Train a point from wherever it stands, measure it, write and return its result.
 
@@ -147,13 +138,13 @@ def train_point(point: Point, out: Path, *, threads: int = 1) -> dict[str, Any]:
 
     from mechint_arith.models.checkpoint import read, step_path
     from mechint_arith.models.init import initial_weights
-    from mechint_arith.runs import checkpoint_steps
+    from mechint_arith.runs import keeps
     from mechint_arith.tasks.pools import Mixture
     from mechint_arith.training import folded_forward, start, train
 
     torch.set_num_threads(threads)
     folder = run_folder(point, out)
-    with locked(folder.path):
+    with locked(folder.path, wait=True):
         if (done := finished(point, out)) is not None:
             return done
         steps = folder.recipe.steps
@@ -166,11 +157,11 @@ def train_point(point: Point, out: Path, *, threads: int = 1) -> dict[str, Any]:
                 raise InputError(
                     f"{folder.path} holds a run at step {state.step} without a checkpoint of step {steps}"
                 )
-            keep = checkpoint_steps(steps, point.options.get("every", RUN["every"]))
+            every = point.options.get("every", RUN["every"])
             read_at = folder.task.places["equals"]  # type: ignore[attr-defined]
 
             def on_step(state: Any) -> None:
-                if state.step in keep:
+                if keeps(state.step, steps=steps, every=every):
                     state.losses.clear()
                     folder.keep(state)
 

@@ -3,36 +3,63 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+import warnings
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import numpy as np
 import torch
-from rich.console import Console
+from rich.console import Console, RenderableType
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+from rich.table import Column
+from rich.text import Text
 
-from mechint_arith.cli.options import require_writable
+from mechint_arith.cli.options import require_writable, set_threads
 from mechint_arith.errors import InputError
 from mechint_arith.evaluation import by_pool
+from mechint_arith.locks import locked
 from mechint_arith.models.folded import fold
 from mechint_arith.models.init import initial_weights
-from mechint_arith.runs import RunFolder, checkpoint_steps
+from mechint_arith.runs import RunFolder, keeps
 from mechint_arith.tasks.assign_add import AssignAdd
 from mechint_arith.tasks.pools import PAPER_POOLS, Mixture
-from mechint_arith.training import Forward, Sampler, State, folded_forward, start, train
+from mechint_arith.training import Forward, Recipe, Sampler, State, folded_forward, start, train
 
 Measure = Callable[[State], dict[str, float]]
 """A run's state -> name of a measurement -> value, for metrics.jsonl and the progress bar."""
 
 
 def check_device(name: str) -> None:
-    """Raise `InputError` where torch cannot put a tensor on the device."""
+    """Raise `InputError` where torch cannot take an optimiser step on the device and read its result."""
     try:
-        torch.zeros(1, device=name)
-    except (RuntimeError, AssertionError) as error:
-        raise InputError(
-            f"--device {name} is not usable here: {str(error).splitlines()[0]}"
-        ) from error
+        with warnings.catch_warnings(action="ignore"):
+            tried = start({"w": torch.zeros(1)}, Recipe(), device=name)
+            tried.weights["w"].sum().backward()
+            tried.optimizer.step()
+            tried.weights["w"].item()
+    except Exception as error:  # every backend raises its own
+        reason = str(error).splitlines()[0].split(". ")[0]
+        raise InputError(f"--device {name} is not usable here: {reason}") from error
+
+
+class TrainingProgress(Progress):
+    """A bar, and below it the news of every task, wrapped to the terminal's width."""
+
+    def __init__(self, *, console: Console) -> None:
+        super().__init__(
+            TextColumn("[bold]{task.description}", table_column=Column(overflow="fold")),
+            BarColumn(bar_width=None),
+            MofNCompleteColumn(),
+            TextColumn("{task.fields[speed]}"),
+            TimeRemainingColumn(),
+            console=console,
+            expand=True,
+        )
+
+    def get_renderables(self) -> Iterator[RenderableType]:
+        """Yield the table of bars, then the news."""
+        yield from super().get_renderables()
+        yield from (Text(task.fields["news"]) for task in self.tasks)
 
 
 def run(
@@ -55,61 +82,49 @@ def run(
     """
     if every < 1:
         raise InputError(f"--every must be at least 1, not {every}")
+    set_threads(threads)
     check_device(device)
-    if not 0 <= folder.seed < 2**63:
-        raise InputError(f"--seed must lie between 0 and 2^63 - 1, not {folder.seed}")
-    if not 0 <= threads <= 1024:
-        raise InputError(f"--threads must lie between 0 and 1024, not {threads}")
     require_writable(folder.path)
-    if threads:
-        torch.set_num_threads(threads)
-    state = folder.resume(device=device)
-    if state is not None and not resume:
-        raise InputError(
-            f"{folder.path} already holds a run at step {state.step}: add --resume to go on, or choose another --out"
-        )
-    if state is None and any(folder.path.glob("step_*.safetensors")):
-        raise InputError(
-            f"{folder.path} holds checkpoints but no run to go on with: choose another --out"
-        )
-    if state is None:
-        state = start(initial_weights(folder.config, folder.seed), folder.recipe, device=device)
-    steps = folder.recipe.steps
-    keep = checkpoint_steps(steps, every)
-    console = Console(stderr=True)
-    columns = (
-        TextColumn("[bold]{task.description}"),
-        BarColumn(bar_width=24),
-        MofNCompleteColumn(),
-        TextColumn("{task.fields[speed]}"),
-        TimeRemainingColumn(),
-        TextColumn("{task.fields[news]}"),
-    )
-    began, first = time.monotonic(), state.step
-    with Progress(*columns, console=console, transient=False) as progress:
-        bar = progress.add_task(title, total=steps, completed=state.step, speed="", news="")
+    with locked(folder.path):
+        if not resume:
+            folder.require_unused()
+        state = folder.resume(device=device)
+        if state is None:
+            state = start(initial_weights(folder.config, folder.seed), folder.recipe, device=device)
+        steps = folder.recipe.steps
+        if state.step > steps:
+            raise InputError(
+                f"{folder.path} holds a run at step {state.step} already: --steps {steps} lies behind it"
+            )
+        console = Console(stderr=True)
+        began, first = time.monotonic(), state.step
+        with TrainingProgress(console=console) as progress:
+            bar = progress.add_task(title, total=steps, completed=state.step, speed="", news="")
 
-        def on_step(state: State) -> None:
-            last = state.step == steps
-            if state.step % measure_every == 0 or last or state.step in keep:
-                measured = measure(state)
-                values: dict[str, Any] = {"step": state.step, **measured}
-                if state.losses:
-                    values["loss"] = float(np.mean(state.losses))
-                    state.losses.clear()
-                folder.log(values)
-                news = [f"loss {values['loss']:.4f}"] if "loss" in values else []
-                news += [f"{name} {measured[name]:.3f}" for name in headline if name in measured]
-                progress.update(bar, news=" · ".join(news))
-                if not console.is_terminal:
-                    console.print(f"step {state.step}/{steps} {' '.join(news)}", highlight=False)
-            if state.step in keep:
-                folder.keep(state)
-            rate = (state.step - first) / max(time.monotonic() - began, 1e-9)
-            progress.update(bar, completed=state.step, speed=f"{rate:.0f} steps/s")
+            def on_step(state: State) -> None:
+                kept = keeps(state.step, steps=steps, every=every)
+                if kept or state.step % measure_every == 0:
+                    measured = measure(state)
+                    values: dict[str, Any] = {"step": state.step, **measured}
+                    if state.losses:
+                        values["loss"] = float(np.mean(state.losses))
+                        state.losses.clear()
+                    folder.log(values)
+                    news = [f"loss {values['loss']:.4f}"] if "loss" in values else []
+                    news += [
+                        f"{name} {measured[name]:.3f}" for name in headline if name in measured
+                    ]
+                    progress.update(bar, news=" · ".join(news))
+                    if not console.is_terminal:
+                        line = f"step {state.step}/{steps} {' '.join(news)}"
+                        console.print(line, highlight=False, soft_wrap=True)
+                if kept:
+                    folder.keep(state)
+                rate = (state.step - first) / max(time.monotonic() - began, 1e-9)
+                progress.update(bar, completed=state.step, speed=f"{rate:.0f} steps/s")
 
-        if first < steps:
-            train(state, folder.recipe, sample, forward, seed=folder.seed, on_step=on_step)
+            if first < steps:
+                train(state, folder.recipe, sample, forward, seed=folder.seed, on_step=on_step)
     return state
 
 
