@@ -8,7 +8,11 @@ from common import HERE, Story, begin
 from mechint_arith.figures.curves import curves
 from mechint_arith.figures.export import save
 
-STUDIES = {"two_var_frequency": "two_var_frequency", "train_share": "train_share"}
+STUDIES = {
+    "two_var_frequency": "two_var_frequency",
+    "two_var_frequency_rows": "two_var_frequency",
+    "train_share": "train_share",
+}
 POOLS = ("0var_held", "1var_held", "2var_seen", "2var_held", "2var_restricted_2")
 
 
