@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import os
 import sys
+from typing import Any, NoReturn
 
 import typer
 
@@ -24,6 +26,7 @@ from mechint_arith.cli import (
     train_modular,
 )
 from mechint_arith.errors import InputError
+from mechint_arith.memory import is_shortage
 
 app = typer.Typer(
     name="mechint-arith",
@@ -50,15 +53,55 @@ app.command("theory")(theory.theory)
 app.command("calibrate")(calibrate.calibrate)
 
 
+UsageError: Any = typer.BadParameter.__base__
+"""Unknown options and commands, missing and impossible values."""
+STOPPED = {
+    "train": "; go on with the same command and --resume",
+    "cells": "; the same command goes on where it was",
+    "sweep": "; the same command goes on where it was",
+}
+
+
 def main() -> None:
     """Run the command line; what a user can mend is one line on stderr and exit code 2."""
+    arguments = sys.argv[1:]
+    command = typer.main.get_command(app)
     try:
-        app()
+        with command.make_context("mechint-arith", list(arguments)) as context:
+            command.invoke(context)
+    except typer.Exit as end:
+        sys.exit(end.exit_code)
+    except UsageError as error:
+        if type(error).__name__ == "NoArgsIsHelpError":  # whose making printed the help
+            sys.exit(2)
+        _fail(_usage(error, command, arguments))
     except InputError as error:
-        print(f"error: {error}", file=sys.stderr)
-        sys.exit(2)
+        _fail(str(error))
+    except (MemoryError, RuntimeError) as error:
+        if not is_shortage(error):
+            raise
+        _fail("the memory is not enough: choose smaller sizes, or a machine with more")
     except KeyboardInterrupt:
-        print("stopped; a training run continues with --resume", file=sys.stderr)
+        name = next((word for word in arguments if not word.startswith("-")), "")
+        print(f"stopped{STOPPED.get(name, '')}", file=sys.stderr)
         sys.exit(130)
     except BrokenPipeError:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # what is left to flush
         sys.exit(1)
+    sys.exit(0)
+
+
+def _fail(message: str) -> NoReturn:
+    print(f"error: {message}", file=sys.stderr)
+    sys.exit(2)
+
+
+def _usage(error: Any, command: Any, arguments: list[str]) -> str:
+    """Return in one line what is wrong with the arguments, and where to look them up."""
+    path = ["mechint-arith"]
+    for word in arguments:
+        if (command := getattr(command, "commands", {}).get(word)) is None:
+            break
+        path.append(word)
+    text = " ".join(error.format_message().split()).removesuffix(".")
+    return f"{text[:1].lower()}{text[1:]} (see {' '.join(path)} --help)"

@@ -1,0 +1,47 @@
+"""How much memory there is, so that work which cannot fit is refused before it begins.
+
+How much some work needs is said where that work is.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterator
+from decimal import Decimal
+from pathlib import Path
+
+CONTROL_GROUPS = (
+    ("/sys/fs/cgroup/memory.max", "/sys/fs/cgroup/memory.current"),
+    ("/sys/fs/cgroup/memory/memory.limit_in_bytes", "/sys/fs/cgroup/memory/memory.usage_in_bytes"),
+)
+"""Files of a container's limit and of what it uses, in bytes."""
+
+
+def free() -> int | None:
+    """Return the bytes that this process can still take; None where the system does not say."""
+    return min(_limits(), default=None)
+
+
+def _limits() -> Iterator[int]:
+    with contextlib.suppress(OSError, ValueError):
+        for line in Path("/proc/meminfo").read_text(encoding="ascii").splitlines():
+            if line.startswith("MemAvailable:"):
+                yield 1024 * int(line.split()[1])
+    for limit, usage in CONTROL_GROUPS:
+        with contextlib.suppress(OSError, ValueError):  # no such group, or no limit
+            yield int(Path(limit).read_text()) - int(Path(usage).read_text())
+
+
+def shortage(needed: int) -> str | None:
+    """Return `about 3.2e+03 GB of memory, but 21 GB are free`, or None where so many bytes are free."""
+    there = free()
+    if there is None or needed <= there:
+        return None
+    gigabytes = Decimal(needed) / 10**9
+    return f"about {gigabytes:.2g} GB of memory, but {there / 10**9:.2g} GB are free"
+
+
+def is_shortage(error: BaseException) -> bool:
+    """Return whether an error says that there was no memory left, here or on a device."""
+    words = ("allocate memory", "out of memory")
+    return isinstance(error, MemoryError) or any(word in str(error).lower() for word in words)
