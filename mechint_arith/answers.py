@@ -12,6 +12,7 @@ import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
+from mechint_arith.metrics import finite
 from mechint_arith.models.transformer import Transformer
 from mechint_arith.tasks.batch import Batch
 from mechint_arith.tasks.digits import DigitsTask
@@ -43,7 +44,7 @@ def matches(
     tokens = torch.from_numpy(with_answers(task, batch, wanted))
     labels_tensor = torch.from_numpy(wanted)
     right = [
-        (answer_logits(model, rows, wanted.shape[1]).argmax(-1) == answer).all(1)
+        (finite(answer_logits(model, rows, wanted.shape[1])).argmax(-1) == answer).all(1)
         for rows, answer in zip(tokens.split(CHUNK), labels_tensor.split(CHUNK), strict=True)
     ]
     return torch.cat(right).numpy()

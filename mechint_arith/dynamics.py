@@ -15,7 +15,7 @@ from typing import Any
 
 import numpy as np
 
-from mechint_arith.errors import InputError
+from mechint_arith.errors import InputError, naming
 from mechint_arith.files import sha256, write_json
 from mechint_arith.measures.catalogue import Measure, chosen
 from mechint_arith.measures.subject import Prompts, Subject
@@ -151,7 +151,8 @@ def measure_series(
     prompts: Prompts | None = None
     rows = []
     for done, path in enumerate(files.values(), 1):
-        row, prompts = _measured(path, taken, prompts, n, seed, hints, cache)
+        with naming(path):
+            row, prompts = _measured(path, taken, prompts, n, seed, hints, cache)
         rows.append(row)
         on_checkpoint(done, len(files))
     names = [name for name in rows[0] if all(name in row for row in rows)]

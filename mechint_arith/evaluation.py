@@ -11,6 +11,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from mechint_arith.metrics import finite
 from mechint_arith.stats import Estimate, share
 from mechint_arith.tasks import pools, splits
 from mechint_arith.tasks.assign_add import AssignAdd
@@ -27,7 +28,7 @@ def hits(predict: Predictor, batch: Batch, *, chunk: int = 8192) -> np.ndarray:
     tokens, labels = torch.from_numpy(batch.tokens), torch.from_numpy(batch.labels)
     with torch.no_grad():
         right = [
-            predict(tokens[i : i + chunk]).argmax(-1) == labels[i : i + chunk]
+            finite(predict(tokens[i : i + chunk])).argmax(-1) == labels[i : i + chunk]
             for i in range(0, len(tokens), chunk)
         ]
     return torch.cat(right).numpy()

@@ -7,6 +7,17 @@ import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
+from mechint_arith.errors import InputError
+
+
+def finite(logits: Float[Tensor, "*batch vocab"]) -> Float[Tensor, "*batch vocab"]:
+    """Return the logits as they are. Raises `InputError` where some are NaN or infinite: no answer is the largest."""
+    if not torch.isfinite(logits).all():
+        raise InputError(
+            "the logits are NaN or infinite: the weights are too large for their number type, or damaged"
+        )
+    return logits
+
 
 def correct(
     logits: Float[Tensor, "*batch vocab"], labels: Int[Tensor, " *batch"]

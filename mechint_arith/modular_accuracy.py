@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import torch
 
-from mechint_arith.metrics import loss
+from mechint_arith.metrics import finite, loss
 from mechint_arith.models.checkpoint import Checkpoint
 from mechint_arith.models.reader import reader
 from mechint_arith.stats import Estimate, share
@@ -30,7 +30,7 @@ def scores(checkpoint: Checkpoint, *, known: bool) -> tuple[dict[str, Estimate],
     batch = task.batch()
     with torch.no_grad():
         tokens = torch.from_numpy(batch.tokens)
-        logits = torch.cat([model(rows).logits for rows in tokens.split(4096)])
+        logits = finite(torch.cat([model(rows).logits for rows in tokens.split(4096)]))
     right = (logits.argmax(-1) == torch.from_numpy(batch.labels)).numpy()
     losses = loss(logits, torch.from_numpy(batch.labels)).numpy()
     rows = {"all": np.ones(len(batch), bool)}

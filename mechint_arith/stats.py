@@ -112,8 +112,12 @@ def bootstrap_interval(
     """
     _check_level(level)
     centre, draws = float(value), np.asarray(replicates, float)
-    if draws.ndim != 1 or not draws.size or not np.isfinite(draws).all():
+    if draws.ndim != 1 or not draws.size:
         raise InputError("a bootstrap interval needs finite replicates of shape [resample]")
+    if not np.isfinite(draws).all():
+        raise InputError(
+            "a bootstrap interval needs finite replicates: what was measured is NaN or infinite"
+        )
     tails = np.array([(1 - level) / 2, (1 + level) / 2])
     if kind == "basic":
         low, high = 2 * centre - np.quantile(draws, tails[::-1], method="weibull")

@@ -79,3 +79,11 @@ def test_released_run(reference, step):
     for name, value in expected.items():
         error = np.sqrt(2 * max(value * (1 - value), 1e-4) / 2000)
         assert abs(found[name].value - value) <= max(0.045, 4 * error), name
+
+
+def test_logits_that_are_no_numbers_have_no_accuracy():
+    from mechint_arith.errors import InputError
+
+    batch = pools.pool(TASK, "0var_seen", 5, np.random.default_rng(0))
+    with pytest.raises(InputError, match="the logits are NaN or infinite"):
+        evaluation.accuracy(lambda tokens: torch.full((len(tokens), TASK.p), torch.nan), batch)

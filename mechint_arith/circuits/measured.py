@@ -26,6 +26,7 @@ from mechint_arith.errors import InputError
 from mechint_arith.interventions.contrast import Metric, measuring, named_metric
 from mechint_arith.interventions.effects import Axis, Effects, clusters_of
 from mechint_arith.interventions.patching import DIRECTIONS
+from mechint_arith.metrics import finite
 from mechint_arith.models.staged import Staged, reads_of
 from mechint_arith.models.transformer import Transformer
 from mechint_arith.stats import Estimate, share
@@ -124,7 +125,7 @@ class Measurement:
             self.clean, self.corrupted = (
                 self.wiring.flow(torch.from_numpy(batch.tokens)) for batch in (clean, corrupted)
             )
-        self.accuracy = self._accuracy(self.clean.logits)
+        self.accuracy = self._accuracy(finite(self.clean.logits))
         if self.accuracy.low < competent:
             raise InputError(
                 f"no circuit is claimed for the {route} route: accuracy {self.accuracy} on seen pairs"

@@ -18,7 +18,7 @@ import torch
 from torch import Tensor
 
 from mechint_arith.errors import InputError
-from mechint_arith.metrics import correct, loss
+from mechint_arith.metrics import correct, finite, loss
 from mechint_arith.models.config import ModelConfig
 from mechint_arith.models.folded import Run
 from mechint_arith.models.reader import Reader, reader
@@ -109,7 +109,7 @@ def record(config: ModelConfig, weights: Mapping[str, Tensor], table: PairTable)
 def _run(model: Reader, tokens: Tensor) -> Run:
     runs = [model(rows) for rows in tokens.split(CHUNK)]
     return Run(
-        torch.cat([run.logits for run in runs]),
+        finite(torch.cat([run.logits for run in runs])),
         torch.cat([run.resid_pre for run in runs]),
         torch.cat([run.resid_mid for run in runs]),
         torch.cat([run.post for run in runs]),

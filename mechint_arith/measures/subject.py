@@ -16,6 +16,7 @@ import torch
 from torch import Tensor
 
 from mechint_arith.errors import InputError
+from mechint_arith.metrics import finite
 from mechint_arith.models.checkpoint import Checkpoint
 from mechint_arith.models.folded import Folded, Run, fold
 from mechint_arith.stats import Estimate, share
@@ -154,7 +155,7 @@ def forward(model: Folded, batch: Batch) -> Run:
     with torch.no_grad():
         runs = [model(tokens) for tokens in torch.from_numpy(batch.tokens).split(CHUNK)]
     return Run(
-        torch.cat([run.logits for run in runs]),
+        finite(torch.cat([run.logits for run in runs])),
         torch.cat([run.resid_pre for run in runs]),
         torch.cat([run.resid_mid for run in runs]),
         torch.cat([run.post for run in runs]),
