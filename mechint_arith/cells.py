@@ -232,7 +232,8 @@ def summarise(
     table: Table, out: Path, *, source: str, n: int, known: Known | None = None
 ) -> dict[str, Any]:
     """Return the table as plain JSON values, from the runs that are finished or known from a summary."""
-    command = f"mechint-arith cells {source} --n {n}"
+    folder = out.name if out.is_absolute() else out
+    command = f"mechint-arith cells {source} --out {folder} --n {n}"
     cells = [_rounded(_summary(cell, out, known or {})) for cell in table.cells]
     return {"command": command, "n": n, "cells": cells}
 

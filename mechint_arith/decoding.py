@@ -19,6 +19,7 @@ import torch
 from torch import Tensor
 
 from mechint_arith.errors import InputError
+from mechint_arith.metrics import finite
 from mechint_arith.models.checkpoint import Checkpoint
 from mechint_arith.models.reader import reader
 from mechint_arith.models.transformer import Transformer
@@ -97,8 +98,12 @@ class Decodings:
             "step": self.checkpoint.step,
             "split": self.split,
             "rule": "Holm-adjusted p at most .05, accuracy above chance, selectivity above 0",
-            "decodings": [d.as_dict() for d in self.found],
+            "decodings": self.entries(),
         }
+
+    def entries(self) -> list[dict[str, Any]]:
+        """One entry per site and quantity, as plain JSON values."""
+        return [d.as_dict() for d in self.found]
 
 
 def decode(
@@ -176,6 +181,7 @@ def _sites(checkpoint: Checkpoint, batch: Batch) -> Sites:
     config, weights = checkpoint.config, checkpoint.weights
     model = reader(config, weights, read=batch.read)
     runs = [model(rows) for rows in torch.from_numpy(batch.tokens).split(CHUNK)]
+    finite(torch.cat([run.logits for run in runs]))
     found = {
         "resid_pre at =": torch.cat([run.resid_pre for run in runs]),
         "resid_mid at =": torch.cat([run.resid_mid for run in runs]),

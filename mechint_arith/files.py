@@ -85,8 +85,11 @@ def write_text(path: str | os.PathLike[str], text: str) -> None:
 
 
 def json_text(value: Any) -> str:
-    """Return `value` as JSON; raises `ValueError` for NaN and infinity, as JSON has neither."""
-    return json.dumps(value, indent=1, allow_nan=False) + "\n"
+    """Return `value` as JSON. Raises `InputError` for NaN and infinity, as JSON has neither."""
+    try:
+        return json.dumps(value, indent=1, allow_nan=False) + "\n"
+    except ValueError as error:
+        raise InputError("a result is NaN or infinite, which JSON cannot hold") from error
 
 
 def write_json(path: str | os.PathLike[str], value: Any) -> None:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -29,6 +29,9 @@ from mechint_arith.stats import Estimate
 from mechint_arith.tasks import task_to_dict
 from mechint_arith.tasks.additive import additive_view, why_not_additive
 from mechint_arith.tasks.modular import ModularTask
+
+if TYPE_CHECKING:
+    from mechint_arith.decoding import Decodings
 
 SCHEMA = 1
 COMPETENT = 0.90
@@ -56,6 +59,10 @@ class ModularFindings:
     """Key frequencies kept and removed at each site; empty where no circuit is claimed."""
     no_circuit: str | None
     """Why no circuit is claimed, or None."""
+    decoded: Decodings | None = None
+    """What linear probes find; None where there are none."""
+    not_decoded: str = "left out; `mechint-arith decode` gives them"
+    """Why there are no linear probes, where there are none."""
 
     @property
     def kind(self) -> str:
@@ -114,6 +121,9 @@ class ModularFindings:
                 "fraction": _rounded(self.neurons.fraction),
             },
             "progress": None if self.progress is None else parts.progress_dict(self.progress),
+            "decoding": {"reason": self.not_decoded, "decodings": []}
+            if self.decoded is None
+            else {"reason": None, "decodings": self.decoded.entries()},
         }
 
 

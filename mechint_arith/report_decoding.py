@@ -5,14 +5,13 @@ from __future__ import annotations
 from dataclasses import asdict
 
 from mechint_arith.decoding import Decodings
-from mechint_arith.report import Claim, Section, TableView, render, with_interval
-from mechint_arith.report_fourier import making
+from mechint_arith.report import Claim, Section, TableView, making, render, with_interval
 
 
 def decoding_report(found: Decodings, name: str) -> str:
     """Return the HTML report of linear probes."""
     task = asdict(found.checkpoint.task)  # type: ignore[call-overload]
-    sections = [decoding_section(found), making(found.provenance, task)]
+    sections = [decoding_section(found), making({**found.provenance, "task": task})]
     return render(f"{name}: what is decodable where", f"tested on {found.split}", sections)
 
 
@@ -34,6 +33,7 @@ def rows(found: Decodings) -> list[tuple[str, ...]]:
     ]
 
 
+DECODABLE = "Decodable quantities"
 COLUMNS = ("site", "quantity", "route", "accuracy", "control", "chance", "decodable", "converged")
 
 
@@ -51,4 +51,4 @@ def decoding_section(found: Decodings) -> Section:
     )
     caption = "An arrow: fitted on one route, tested on the other."
     table = TableView(COLUMNS, tuple(rows(found)), caption)
-    return Section("Decodable quantities", claims=(claim,), tables=(table,))
+    return Section(DECODABLE, claims=(claim,), tables=(table,))

@@ -241,6 +241,8 @@ def _sharing(findings: Findings) -> Section:
 def _neurons(findings: Findings) -> Section:
     pictures = []
     routes = findings.evidence.routes
+    if not len(routes["direct"].effect):
+        return Section("Neurons", claims=(Claim("None: the last layer has no MLP."),))
     for name in JUDGED:
         one, two = name.split("-")
         effects = [

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterable, Mapping
 from dataclasses import asdict
 from typing import Any
@@ -16,7 +15,16 @@ from mechint_arith.figures.spectra import spectrum
 from mechint_arith.grokking import Grokking
 from mechint_arith.interventions.frequencies import FrequencyEffect
 from mechint_arith.modular_findings import COMPETENT, ModularFindings
-from mechint_arith.report import Claim, Picture, Section, TableView, render, with_interval
+from mechint_arith.report import (
+    Claim,
+    Picture,
+    Section,
+    TableView,
+    making,
+    render,
+    with_interval,
+)
+from mechint_arith.report_decoding import DECODABLE, decoding_section
 from mechint_arith.route_frequencies import RouteFindings
 
 
@@ -43,7 +51,12 @@ def modular_sections(found: ModularFindings) -> list[Section]:
         sections.append(_progress(found))
     if found.circuit is not None:
         sections += [_circuit(found), effects_section({"": found.effects})]
-    return [*sections, making(found.provenance, asdict(found.checkpoint.task))]  # type: ignore[call-overload]
+    sections.append(
+        Section(DECODABLE, claims=(Claim(f"Not given: {found.not_decoded}."),))
+        if found.decoded is None
+        else decoding_section(found.decoded)
+    )
+    return [*sections, _making(found)]
 
 
 def _accuracy(found: ModularFindings) -> Section:
@@ -198,7 +211,7 @@ def route_sections(found: RouteFindings) -> list[Section]:
     sections = [Section("Frequencies per route", headline, tuple(claims), tuple(pictures))]
     if found.effects:
         sections.append(effects_section(found.effects))
-    return [*sections, making(found.provenance, asdict(found.checkpoint.task))]  # type: ignore[call-overload]
+    return [*sections, _making(found)]
 
 
 def series_section(found: Grokking) -> Section:
@@ -230,11 +243,6 @@ def series_section(found: Grokking) -> Section:
     return Section("Memorised, formed, cleaned up", claims=(claim,), pictures=pictures)
 
 
-def making(provenance: Mapping[str, Any], task: Mapping[str, Any]) -> Section:
-    """Return the section on how the result was made."""
-    facts = {**provenance, "task": dict(task)}
-    rows = tuple(
-        (name, value if isinstance(value, str) else json.dumps(value))
-        for name, value in facts.items()
-    )
-    return Section("How this was made", tables=(TableView(("what", "value"), rows),))
+def _making(found: ModularFindings | RouteFindings) -> Section:
+    task = asdict(found.checkpoint.task)  # type: ignore[call-overload]
+    return making({**found.provenance, "task": task})

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import shlex
-import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -55,7 +53,6 @@ def calibrate(
     from mechint_arith.calibration.grid import trials
     from mechint_arith.calibration.running import base_files, run_trials, tasks_of
     from mechint_arith.calibration.scoring import score
-    from mechint_arith.files import write_json, write_text
     from mechint_arith.models.checkpoint import versions
     from mechint_arith.verdict import Thresholds
 
@@ -77,7 +74,7 @@ def calibrate(
             chosen, bases, out, workers=workers, on_record=lambda _: bar.advance(shown)
         )
     scores = score(records)
-    command = shlex.join(["mechint-arith", *sys.argv[1:]])
+    command = o.command()
     provenance = {
         "command": command,
         "versions": versions(),
@@ -85,8 +82,8 @@ def calibrate(
         "bases": list({r["base"]["sha256"]: r["base"] for r in records}.values()),
         "seconds": sum(sum(record["seconds"].values()) for record in records),
     }
-    write_json(out / "calibration.json", table.as_dict(scores, Thresholds(), provenance))
-    write_text(out / "calibration.md", table.markdown(scores, command))
+    values, page = table.as_dict(scores, Thresholds(), provenance), table.markdown(scores, command)
+    o.write_results(out, values, page, names=("calibration.json", "calibration.md"))
     _print(Console(), scores)
     Console().print(f"written: {out}/calibration.json, {out}/calibration.md")
 

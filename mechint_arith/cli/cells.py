@@ -7,6 +7,8 @@ from typing import Annotated
 
 import typer
 
+from mechint_arith.cli import options as o
+
 
 def cells(
     table: Annotated[
@@ -16,7 +18,9 @@ def cells(
     only: Annotated[
         str, typer.Option(help="Only cells or groups of these names, comma-separated.")
     ] = "",
-    n: Annotated[int, typer.Option("--n", help="Pairs per length.")] = 10_000,
+    n: Annotated[
+        int, typer.Option("--n", help="Pairs per length.", callback=o.at_least(1))
+    ] = 10_000,
     summary: Annotated[
         Path | None,
         typer.Option(
@@ -47,6 +51,7 @@ def cells(
     chosen = found.only([name for name in only.split(",") if name])
     console, began = Console(stderr=True), time.monotonic()
     target = summary or out / "cells.json"
+    o.require_writable(out, target)
     known = runs_of_summary(found, target, n=n)
     runs = [] if dry else chosen.runs(out)
     for i, run in enumerate(runs, 1):

@@ -40,6 +40,7 @@ def convert(
 
     if out.suffix not in (".safetensors", ".pth", ".pt"):
         raise InputError(f"--out {out}: expected a name that ends in .safetensors, .pth or .pt")
+    o.require_writable(None, out)
     checkpoint = load_checkpoint(
         ckpt,
         o.hints(

@@ -2,18 +2,19 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
 from mechint_arith.cli import options as o
+from mechint_arith.errors import naming
 
 WIDTH = 140
 """Columns of the table where no terminal says otherwise."""
 
 
+@o.outside_files()
 def decode(
     ckpt: o.OneCkpt,
     out: Annotated[
@@ -21,12 +22,13 @@ def decode(
     ] = None,
     as_json: o.AsJson = False,
     kind: Annotated[str, typer.Option(help="ridge (closed form) or logistic.")] = "ridge",
-    controls: Annotated[int, typer.Option(help="Control tasks per probe.")] = 3,
+    controls: Annotated[
+        int, typer.Option(help="Control tasks per probe.", callback=o.at_least(1))
+    ] = 3,
     seed: o.Seed = 0,
-    config: o.Config = None,
-    attn_coeff: o.AttnCoeff = None,
-    task: o.TaskName = None,
     threads: o.Threads = 1,
+    *,
+    hints: o.Hints,
 ) -> None:
     """Which quantity can a linear probe read, where, and does it carry over from direct to indirect inputs?
 
@@ -38,14 +40,14 @@ def decode(
     from rich.table import Table
 
     from mechint_arith.decoding import decode as run_decode
-    from mechint_arith.files import write_json, write_text
     from mechint_arith.models.load import load_checkpoint
     from mechint_arith.report_decoding import COLUMNS, decoding_report, rows
 
     o.require_writable(out)
     o.set_threads(threads)
-    checkpoint = load_checkpoint(ckpt, o.hints(task=task, config=config, attn_coeff=attn_coeff))
-    with Console(stderr=True).status(f"{ckpt.name}: reading", spinner="line") as status:
+    checkpoint = load_checkpoint(ckpt, hints)
+    reading = Console(stderr=True).status(f"{ckpt.name}: reading", spinner="line")
+    with naming(ckpt), reading as status:
         found = run_decode(
             checkpoint,
             kind=kind,
@@ -55,10 +57,10 @@ def decode(
             progress=lambda stage: status.update(f"{ckpt.name}: {stage}"),
         )
     if out is not None:
-        write_json(out / "decoding.json", found.as_dict())
-        write_text(out / "decoding.html", decoding_report(found, ckpt.name))
+        page = decoding_report(found, ckpt.name)
+        o.write_results(out, found.as_dict(), page, names=("decoding.json", "decoding.html"))
     if as_json:
-        print(json.dumps(found.as_dict(), indent=1, allow_nan=False))
+        o.print_json(found.as_dict())
         return
     console = Console()
     if not console.is_terminal:

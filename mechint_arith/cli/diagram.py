@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from mechint_arith.cli import options as o
-from mechint_arith.errors import InputError
+from mechint_arith.errors import InputError, naming
 
 if TYPE_CHECKING:
     from mechint_arith.circuits.measured import RouteCircuit
@@ -23,6 +23,7 @@ CHOICES = {
 """What --route may say -> routes of the task; `indirect` is a query of two variables."""
 
 
+@o.outside_files(without=o.MODULAR)
 def diagram(
     ckpt: o.OneCkpt,
     out: Annotated[
@@ -39,7 +40,8 @@ def diagram(
         float,
         typer.Option(
             help="Smallest effect of an edge that is drawn, as a share of the gap between clean and"
-            " corrupted runs."
+            " corrupted runs.",
+            callback=o.at_least(0),
         ),
     ] = 0.05,
     direction: Annotated[
@@ -48,22 +50,26 @@ def diagram(
             help="noising (corrupted writes into the clean run) or denoising (the reverse)."
         ),
     ] = "noising",
-    pairs: Annotated[int, typer.Option(help="Number pairs to measure on.")] = 400,
+    pairs: Annotated[
+        int, typer.Option(help="Number pairs to measure on.", callback=o.at_least(1))
+    ] = 400,
     width: Annotated[
-        float | None, typer.Option(help="Width in cm; a column of a paper has 8.")
+        float | None,
+        typer.Option(
+            help="Width in cm; a column of a paper has 8.", callback=o.at_least(1, most=200)
+        ),
     ] = None,
-    dpi: Annotated[int, typer.Option(help="Pixels per inch of a .png.")] = 300,
+    dpi: Annotated[
+        int,
+        typer.Option(help="Pixels per inch of a .png.", callback=o.at_least(30, most=2400)),
+    ] = 300,
     json: Annotated[
         Path | None, typer.Option(help="Also write the circuits with all their numbers.")
     ] = None,
     seed: o.Seed = 0,
-    task: o.TaskName = None,
-    p: o.P = None,
-    train_share: o.TrainShare = None,
-    split_seed: o.SplitSeed = None,
-    never_left: o.NeverLeft = None,
-    never_right: o.NeverRight = None,
     threads: o.Threads = 1,
+    *,
+    hints: o.Hints,
 ) -> None:
     """Draw the circuit of a route: which parts of the model carry the answer, and how strongly.
 
@@ -85,23 +91,14 @@ def diagram(
         raise InputError(f"--route {route}: choose from {', '.join(CHOICES)}")
     if out.suffix.lower() not in SUFFIXES:
         raise InputError(f"--out {out}: the name should end in {', '.join(SUFFIXES)}")
-    if pairs < 1:
-        raise InputError(f"--pairs must be at least 1, not {pairs}")
+    o.require_writable(None, out, json)
     o.set_threads(threads)
-    hints = o.hints(
-        task=task,
-        p=p,
-        train_share=train_share,
-        split_seed=split_seed,
-        never_left=never_left,
-        never_right=never_right,
-    )
     checkpoint = load_checkpoint(ckpt, hints)
     if not isinstance(checkpoint.task, AssignAdd):
         raise InputError(f"{ckpt}: circuits of routes need an assign-and-add model")
     made = o.provenance(ckpt, checkpoint)
     console, errors = Console(), Console(stderr=True)
-    with errors.status(f"{ckpt.name}: measuring every edge", spinner="line"):
+    with naming(ckpt), errors.status(f"{ckpt.name}: measuring every edge", spinner="line"):
         model = Transformer(checkpoint.config, checkpoint.weights).eval().requires_grad_(False)
         found = circuits_of(
             model,
@@ -113,7 +110,7 @@ def diagram(
             direction=direction,
             seed=seed,
         )
-        save([one.circuit for one in found], out, width=width, dpi=dpi)
+    save([one.circuit for one in found], out, width=width, dpi=dpi)
     if json is not None:
         _write(found, json, made)
     for one in found:

@@ -2,28 +2,23 @@
 
 from __future__ import annotations
 
-import json
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from mechint_arith.cli import options as o
-from mechint_arith.errors import InputError
+from mechint_arith.errors import InputError, naming
 
 if TYPE_CHECKING:
-    from rich.console import Console
-
     from mechint_arith.grokking import Grokking
     from mechint_arith.models.checkpoint import Checkpoint
-    from mechint_arith.models.load import Hints
     from mechint_arith.modular_findings import ModularFindings
     from mechint_arith.route_frequencies import RouteFindings
 
-    Found = ModularFindings | RouteFindings | Grokking
 
-
+@o.outside_files(without=o.ASSIGN_ADD)
 def fourier(
     ckpt: Annotated[
         Path,
@@ -35,16 +30,9 @@ def fourier(
     quick: Annotated[
         bool, typer.Option("--quick", help="No interventions and no measures by gradient.")
     ] = False,
-    config: o.Config = None,
-    layout: o.Layout = None,
-    attn_coeff: o.AttnCoeff = None,
-    task: o.TaskName = None,
-    op: o.Op = None,
-    equals: o.Equals = None,
-    p: o.P = None,
-    train_share: o.TrainShare = None,
-    split_seed: o.SplitSeed = None,
     threads: o.Threads = 1,
+    *,
+    hints: o.Hints,
 ) -> None:
     """Fourier analysis of modular and assign-and-add models, ours and other people's.
 
@@ -57,25 +45,27 @@ def fourier(
     """
     o.require_writable(out)
     o.set_threads(threads)
-    hints = o.hints(
-        task=task,
-        p=p,
-        train_share=train_share,
-        split_seed=split_seed,
-        op=op,
-        equals=equals,
-        layout=layout,
-        config=config,
-        attn_coeff=attn_coeff,
-    )
-    if ckpt.is_dir():
-        found: list[Found] = [_series(ckpt, hints, seed)]
-    else:
-        found = [analyse(ckpt, hints, seed=seed, quick=quick)]
-    deliver(found, [ckpt], out=out, as_json=as_json)
+    with naming(ckpt):
+        measure = _series if ckpt.is_dir() else _one
+        found = measure(ckpt, hints, seed=seed, quick=quick)
+    if out is not None:
+        from mechint_arith.report_fourier import report
+
+        o.write_results(out, found.as_dict(), report(found, ckpt.name))
+    if as_json:
+        o.print_json(found.as_dict())
+        return
+    from rich.console import Console
+
+    from mechint_arith.cli.fourier_summary import print_found
+
+    console = Console()
+    print_found(console, found, ckpt)
+    if out is not None:
+        console.print(f"written: {out}/results.json, {out}/report.html")
 
 
-def analyse(path: Path, hints: Hints, *, seed: int, quick: bool) -> ModularFindings | RouteFindings:
+def _one(path: Path, hints: o.Hints, *, seed: int, quick: bool) -> ModularFindings | RouteFindings:
     """Measure one checkpoint, by the kind of its task."""
     from rich.console import Console
 
@@ -101,7 +91,8 @@ def analyse(path: Path, hints: Hints, *, seed: int, quick: bool) -> ModularFindi
         )
 
 
-def _series(folder: Path, hints: Hints, seed: int) -> Grokking:
+def _series(folder: Path, hints: o.Hints, *, seed: int, quick: bool) -> Grokking:
+    """Measure every checkpoint of a modular run; there is nothing for `quick` to leave out."""
     from rich.console import Console
 
     from mechint_arith.grokking import grokking
@@ -115,26 +106,3 @@ def _series(folder: Path, hints: Hints, seed: int) -> Grokking:
             seed=seed,
             progress=lambda stage: status.update(f"{folder.name}: {stage}"),
         )
-
-
-def deliver(found: Sequence[Found], paths: list[Path], *, out: Path | None, as_json: bool) -> None:
-    """Write and print what was found: one page each, or JSON of one or a list."""
-    from rich.console import Console
-
-    from mechint_arith.cli.fourier_summary import print_found
-    from mechint_arith.files import write_json, write_text
-    from mechint_arith.report_fourier import report
-
-    console: Console = Console()
-    for one, path in zip(found, paths, strict=True):
-        folder = out if out is None or len(found) == 1 else out / path.stem
-        if folder is not None:
-            write_json(folder / "results.json", one.as_dict())
-            write_text(folder / "report.html", report(one, path.name))
-        if not as_json:
-            print_found(console, one, path)
-            if folder is not None:
-                console.print(f"written: {folder}/results.json, {folder}/report.html")
-    if as_json:
-        values = [one.as_dict() for one in found]
-        print(json.dumps(values[0] if len(values) == 1 else values, indent=1, allow_nan=False))

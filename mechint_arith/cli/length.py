@@ -7,6 +7,9 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from mechint_arith.cli import options as o
+from mechint_arith.errors import naming
+
 if TYPE_CHECKING:
     from mechint_arith.length import CurvePoint, LengthReport
 
@@ -17,52 +20,45 @@ def length(
     ckpt: Annotated[
         Path, typer.Option(help="A checkpoint, or a run's folder for its whole curve.")
     ],
-    out: Annotated[
-        Path | None, typer.Option(help="Folder for results.json and report.html.")
-    ] = None,
+    out: o.Out = None,
     to: Annotated[
-        int | None, typer.Option(help="Longest test; by default all there is room for.")
+        int | None,
+        typer.Option(
+            help="Longest test; by default all there is room for.", callback=o.at_least(1)
+        ),
     ] = None,
-    n: Annotated[int, typer.Option("--n", help="Pairs per length.")] = 2000,
-    seed: Annotated[int, typer.Option(help="Seed of the test pairs.")] = 0,
-    as_json: Annotated[bool, typer.Option("--json", help="Print JSON instead of tables.")] = False,
-    threads: Annotated[int, typer.Option(help="CPU threads; 0: torch's default.")] = 1,
+    n: Annotated[int, typer.Option("--n", help="Pairs per length.", callback=o.at_least(1))] = 2000,
+    seed: Annotated[int, typer.Option(help="Seed of the test pairs.", callback=o.at_least(0))] = 0,
+    as_json: o.AsJson = False,
+    threads: o.Threads = 1,
 ) -> None:
     """Score a digits model at every length and judge it against the theory.
 
     Each length is scored against the truth and against the truncated function, which ignores the digits beyond
     the training length. Intervals are 95 % Wilson intervals. The rules are `length.LengthThresholds`.
 
-    Example: `mechint-arith length --ckpt runs/add/step_002000.safetensors --out out/length`
+    Example: `mechint-arith length --ckpt checkpoints/digits/add_relative.safetensors --out out/length`
     """
-    import json
-
-    import torch
-
-    from mechint_arith.files import write_json
     from mechint_arith.length import curve, digits_task, measure, run_checkpoints
-    from mechint_arith.models.checkpoint import read
+    from mechint_arith.models.load import load_checkpoint
 
-    if threads:
-        torch.set_num_threads(threads)
-    checkpoints = run_checkpoints(ckpt) if ckpt.is_dir() else [read(ckpt)]
-    longest = digits_task(checkpoints[-1]).longest if to is None else to
-    report = measure(checkpoints[-1], lengths=range(1, longest + 1), n=n, seed=seed)
-    points = (
-        curve(checkpoints, lengths=range(1, longest + 1), n=min(n, 1000), seed=seed)
-        if ckpt.is_dir()
-        else []
-    )
+    o.require_writable(out)
+    o.set_threads(threads)
+    with naming(ckpt):
+        checkpoints = run_checkpoints(ckpt) if ckpt.is_dir() else [load_checkpoint(ckpt)]
+        longest = digits_task(checkpoints[-1]).longest if to is None else to
+        lengths = range(1, longest + 1)
+        report = measure(checkpoints[-1], lengths=lengths, n=n, seed=seed)
+        points = (
+            curve(checkpoints, lengths=lengths, n=min(n, 1000), seed=seed) if ckpt.is_dir() else []
+        )
     values = report.as_dict() | ({"curve": [p.as_dict() for p in points]} if points else {})
     if out is not None:
-        from mechint_arith.cli.options import command
-        from mechint_arith.files import write_text
         from mechint_arith.report_length import length_report
 
-        write_json(out / "results.json", values)
-        write_text(out / "report.html", length_report(report, points, command=command()))
+        o.write_results(out, values, length_report(report, points, command=o.command()))
     if as_json:
-        print(json.dumps(values, indent=1))
+        o.print_json(values)
     else:
         show(report, points)
 

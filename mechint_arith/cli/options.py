@@ -2,8 +2,13 @@
 
 from __future__ import annotations
 
+import functools
+import inspect
+import math
+import os
 import shlex
 import sys
+from collections.abc import Callable, Collection
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -13,7 +18,24 @@ from mechint_arith.errors import InputError
 
 if TYPE_CHECKING:
     from mechint_arith.models.checkpoint import Checkpoint
-    from mechint_arith.models.load import Hints
+    from mechint_arith.models.load import Hints as Hints
+else:
+    Hints = object  # what commands annotate; the class itself would import torch
+
+
+def at_least(
+    low: float, *, most: float = math.inf
+) -> Callable[[typer.CallbackParam, float | None], float | None]:
+    """Return a check of an option's number, as `callback=` takes it; NaN does not pass either."""
+    expected = f"be at least {low:g}" if most == math.inf else f"lie between {low:g} and {most:g}"
+
+    def check(param: typer.CallbackParam, value: float | None) -> float | None:
+        if value is not None and not low <= value <= most:
+            raise InputError(f"{param.opts[0]} must {expected}, not {value}")
+        return value
+
+    return check
+
 
 OUTSIDE = "Outside files"
 Ckpt = Annotated[
@@ -22,7 +44,10 @@ Ckpt = Annotated[
 OneCkpt = Annotated[Path, typer.Option(help="A checkpoint.")]
 Out = Annotated[Path | None, typer.Option(help="Folder for results.json and report.html.")]
 AsJson = Annotated[bool, typer.Option("--json", help="Print the results as JSON instead of text.")]
-Seed = Annotated[int, typer.Option(help="Seed of the evaluation prompts and of the bootstrap.")]
+Seed = Annotated[
+    int,
+    typer.Option(help="Seed of the evaluation prompts and of the bootstrap.", callback=at_least(0)),
+]
 Threads = Annotated[int, typer.Option(help="CPU threads; 0: torch's default.")]
 TaskName = Annotated[
     str | None,
@@ -82,6 +107,48 @@ AttnCoeff = Annotated[
     typer.Option(help="c of an attention mix c softmax + (1 - c).", rich_help_panel=OUTSIDE),
 ]
 
+OUTSIDE_FILES = {
+    "task": TaskName,
+    "p": P,
+    "train_share": TrainShare,
+    "split_seed": SplitSeed,
+    "never_left": NeverLeft,
+    "never_right": NeverRight,
+    "op": Op,
+    "equals": Equals,
+    "layout": Layout,
+    "config": Config,
+    "attn_coeff": AttnCoeff,
+}
+"""Option -> how it is given, for every command that reads other people's files."""
+MODULAR = ("op", "equals", "attn_coeff")
+ASSIGN_ADD = ("never_left", "never_right")
+"""Those of them that only models of one task have."""
+
+
+def outside_files(*, without: Collection[str] = ()) -> Callable[[Callable[..., None]], Any]:
+    """Give a command all options of `OUTSIDE_FILES` in place of its parameter `hints`."""
+    taken = {name: kind for name, kind in OUTSIDE_FILES.items() if name not in without}
+
+    def decorate(command: Callable[..., None]) -> Callable[..., None]:
+        @functools.wraps(command)
+        def run(**given: Any) -> None:
+            told = {name: given.pop(name) for name in taken}
+            command(**given, hints=hints(**told))
+
+        signature = inspect.signature(command, eval_str=True)
+        own = [value for name, value in signature.parameters.items() if name != "hints"]
+        keyword = inspect.Parameter.KEYWORD_ONLY
+        added = [
+            inspect.Parameter(name, keyword, default=None, annotation=kind)
+            for name, kind in taken.items()
+        ]
+        run.__signature__ = signature.replace(parameters=[*own, *added])  # type: ignore[attr-defined]
+        run.__annotations__ = {}
+        return run
+
+    return decorate
+
 
 def expand(paths: list[Path]) -> list[Path]:
     """Replace folders by the checkpoints in them, ordered by step. Raises `InputError` for a folder without any."""
@@ -113,28 +180,45 @@ def command() -> str:
     return shlex.join(["mechint-arith", *sys.argv[1:]])
 
 
-def require_writable(folder: Path | None) -> None:
-    """Raise `InputError` before any work where results could not be written."""
-    from mechint_arith.files import replacing
+def require_writable(folder: Path | None, *files: Path | None) -> None:
+    """Raise `InputError` before any work where results could not be written: into `--out`, or to files."""
+    from mechint_arith.files import check_writable
 
-    if folder is None:
-        return
-    if folder.exists() and not folder.is_dir():
-        raise InputError(f"--out {folder} is a file; choose a folder")
-    probe = folder / ".writable"
-    with replacing(probe) as temporary:
-        temporary.write_text("")
-    probe.unlink(missing_ok=True)
+    if folder is not None:
+        if os.path.isfile(folder):  # Path.is_file raises for names that are too long
+            raise InputError(f"--out {folder} is a file; choose a folder")
+        check_writable(folder / ".writable")
+    for file in files:
+        if file is not None:
+            check_writable(file)
+
+
+def write_results(
+    folder: Path,
+    values: Any,
+    page: str,
+    *,
+    names: tuple[str, str] = ("results.json", "report.html"),
+) -> None:
+    """Write values as JSON and their report into a folder, both or neither."""
+    from mechint_arith.files import json_text, write_texts
+
+    write_texts({folder / names[0]: json_text(values), folder / names[1]: page})
+
+
+def print_json(values: Any) -> None:
+    """Print values as JSON on standard output."""
+    from mechint_arith.files import json_text
+
+    print(json_text(values), end="")
 
 
 def set_threads(threads: int) -> None:
     """Use so many CPU threads; 0 leaves torch's default."""
     import torch
 
-    if threads < 0:
-        raise InputError(f"--threads cannot be negative: {threads}")
-    if threads > 1024:
-        raise InputError(f"--threads can be 1024 at most, not {threads}")
+    if not 0 <= threads <= 1024:
+        raise InputError(f"--threads must lie between 0 and 1024, not {threads}")
     if threads:
         torch.set_num_threads(threads)
 

@@ -2,21 +2,27 @@
 
 from __future__ import annotations
 
-import json
+import sys
+from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from mechint_arith.cli import options as o
-from mechint_arith.errors import InputError
+from mechint_arith.errors import InputError, naming
 
 if TYPE_CHECKING:
     import pandas as pd
 
+    from mechint_arith.models.checkpoint import Checkpoint
+    from mechint_arith.modular_findings import ModularFindings
     from mechint_arith.probing import Findings
 
+    Found = Findings | ModularFindings
 
+
+@o.outside_files()
 def probe(
     files: Annotated[
         list[Path] | None,
@@ -32,138 +38,198 @@ def probe(
     table: Annotated[
         Path | None, typer.Option(help="Also write the summary table: .csv or .tex.")
     ] = None,
-    task: o.TaskName = None,
-    p: o.P = None,
-    train_share: o.TrainShare = None,
-    split_seed: o.SplitSeed = None,
-    never_left: o.NeverLeft = None,
-    never_right: o.NeverRight = None,
-    op: o.Op = None,
-    equals: o.Equals = None,
-    layout: o.Layout = None,
-    config: o.Config = None,
-    attn_coeff: o.AttnCoeff = None,
     threads: o.Threads = 1,
+    *,
+    hints: o.Hints,
 ) -> None:
     """Do the same MLP neurons serve direct inputs (7+12) and indirect ones (x=7, y=12, x+y)?
 
     Prints accuracy by pool, cell and stratum, what the MLP is needed for, and the sharing verdict with its
     reasons: **shared**, **partly shared**, **separate**, **not competent** or **inconclusive**. With --out it
-    also writes `results.json` and `report.html`, one file with pictures that opens offline. Any verdict exits
-    with code 0; a file that cannot be read exits with code 2. A modular checkpoint gets its Fourier analysis, as
-    `fourier` gives it.
+    also writes `results.json` and `report.html`, one file with pictures that opens offline. A modular checkpoint
+    gets its Fourier analysis, as `fourier` gives it, and linear probes, as `decode` gives them.
+
+    Any verdict exits with code 0. A file that cannot be used is reported in one line, the others are measured all
+    the same, and the exit code is 2.
 
     Example: `mechint-arith probe --ckpt checkpoints/assign_add_p59/step_023100.safetensors --out out/probe`
     """
     from rich.console import Console
-
-    from mechint_arith.models.load import load_checkpoint
-    from mechint_arith.probing import probe as run_probe
-    from mechint_arith.tasks.modular import ModularTask
 
     paths = o.expand([*(ckpt or []), *(files or [])])
     if not paths:
         raise InputError("which checkpoint? give --ckpt FILE or --ckpt FOLDER")
     if table is not None and table.suffix not in (".csv", ".tex"):
         raise InputError(f"--table {table}: expected a name that ends in .csv or .tex")
-    if seed < 0:
-        raise InputError(f"--seed cannot be negative: {seed}")
     if out is not None and len({path.stem for path in paths}) < len(paths):
         raise InputError(
             "two checkpoints have one name, so their results would overwrite each other:"
             " probe them one folder at a time, or leave --out out"
         )
-    o.require_writable(out)
+    o.require_writable(out, table)
     o.set_threads(threads)
-    hints = o.hints(
-        task=task,
-        p=p,
-        train_share=train_share,
-        split_seed=split_seed,
-        never_left=never_left,
-        never_right=never_right,
-        op=op,
-        equals=equals,
-        layout=layout,
-        config=config,
-        attn_coeff=attn_coeff,
-    )
-    if isinstance(load_checkpoint(paths[0], hints).task, ModularTask):
-        from mechint_arith.cli.fourier import analyse, deliver
-
-        results = [analyse(path, hints, seed=seed, quick=quick) for path in paths]
-        deliver(results, paths, out=out, as_json=as_json)
-        return
-    console, errors = Console(), Console(stderr=True)
-    found: list[Findings] = []
+    console = Console()
+    found: list[Found] = []
     for path in paths:
-        checkpoint = load_checkpoint(path, hints)
-        with errors.status(f"{path.name}: reading", spinner="line") as status:
-
-            def progress(stage: str, name: str = path.name) -> None:
-                status.update(f"{name}: {stage}")
-
-            findings = run_probe(
-                checkpoint,
-                quick=quick,
-                seed=seed,
-                provenance=o.provenance(path, checkpoint),
-                progress=progress,
-            )
-            found.append(findings)
-            if out is not None:
-                progress("report")
-                _write(findings, out if len(paths) == 1 else out / path.stem)
-        if len(paths) == 1 and not as_json:
-            from mechint_arith.cli.summary import print_findings
-
-            print_findings(console, findings, path)
+        try:
+            with naming(path):
+                one = _measure(path, hints, seed=seed, quick=quick, out=out, alone=len(paths) == 1)
+        except InputError as error:
+            if len(paths) == 1:
+                raise
+            print(f"error: {error}", file=sys.stderr)
+        else:
+            found.append(one)
     if as_json:
-        dicts = [findings.as_dict() for findings in found]
-        print(json.dumps(dicts[0] if len(dicts) == 1 else dicts, indent=1, allow_nan=False))
-    frame = summary_table(found)
-    if len(paths) > 1 and not as_json:
-        from mechint_arith.cli.summary import print_table
-
-        print_table(console, frame)
-    if table is not None:
+        dicts = [one.as_dict() for one in found]
+        o.print_json(dicts[0] if len(paths) == 1 else dicts)
+    elif len(paths) == 1:
+        _print(console, found[0], paths[0])
+    else:
+        _print_tables(console, found)
+    if table is not None and found:
         from mechint_arith.tables import write_table
 
-        write_table(frame, table)
-    if out is not None and not as_json:
-        console.print(
-            f"written: {out}/results.json, {out}/report.html"
+        write_table(summary_table(found), table)
+    if out is not None and found and not as_json:
+        written = (
+            f"{out}/results.json, {out}/report.html"
             if len(paths) == 1
-            else f"written: {out}",
-            markup=False,
+            else f"{out}/NAME/results.json and report.html of {len(found)} files"
+        )
+        console.print(f"written: {written}", markup=False, highlight=False, soft_wrap=True)
+    if len(found) < len(paths):
+        raise InputError(
+            f"{len(found)} of {len(paths)} files measured; see the lines above for the others"
         )
 
 
-def _write(findings: Findings, folder: Path) -> None:
-    from mechint_arith.files import write_json, write_text
+def _measure(
+    path: Path, hints: o.Hints, *, seed: int, quick: bool, out: Path | None, alone: bool
+) -> Found:
+    """Measure one checkpoint and, into a folder, write what was found. Raises `InputError`."""
+    from rich.console import Console
+
+    from mechint_arith.models.load import load_checkpoint
+    from mechint_arith.tasks.assign_add import AssignAdd
+    from mechint_arith.tasks.modular import ModularTask
+
+    checkpoint = load_checkpoint(path, hints)
+    measures: dict[type, Callable[..., Found]] = {AssignAdd: _assign_add, ModularTask: _modular}
+    if type(checkpoint.task) not in measures:
+        raise InputError("probe reads assign-and-add and modular models; `length` reads this one")
+    with Console(stderr=True).status(f"{path.name}: reading", spinner="line") as status:
+
+        def progress(stage: str) -> None:
+            status.update(f"{path.name}: {stage}")
+
+        options = {
+            "quick": quick,
+            "seed": seed,
+            "provenance": o.provenance(path, checkpoint),
+            "progress": progress,
+        }
+        found = measures[type(checkpoint.task)](checkpoint, options)
+        if out is not None:
+            progress("report")
+            o.write_results(
+                out if alone else out / path.stem, found.as_dict(), _report(found, path)
+            )
+    return found
+
+
+def _assign_add(checkpoint: Checkpoint, options: dict[str, Any]) -> Findings:
+    from mechint_arith.probing import probe as run_probe
+
+    return run_probe(checkpoint, **options)
+
+
+def _modular(checkpoint: Checkpoint, options: dict[str, Any]) -> ModularFindings:
+    from dataclasses import replace
+
+    from mechint_arith.decoding import decode
+    from mechint_arith.modular_findings import measure
+
+    found = measure(checkpoint, **options)
+    if options.pop("quick"):
+        return found
+    try:
+        return replace(found, decoded=decode(checkpoint, **options))
+    except InputError as reason:
+        return replace(found, not_decoded=str(reason))
+
+
+def _report(found: Found, path: Path) -> str:
+    from mechint_arith.modular_findings import ModularFindings
+
+    if isinstance(found, ModularFindings):
+        from mechint_arith.report_fourier import report
+
+        return report(found, path.name)
     from mechint_arith.report_findings import findings_report
 
-    write_json(folder / "results.json", findings.as_dict())
-    write_text(folder / "report.html", findings_report(findings))
+    return findings_report(found)
 
 
-def summary_table(found: list[Findings]) -> pd.DataFrame:
-    """One row per checkpoint: step, pool accuracies, verdict, sharing index and its interval."""
+def _print(console: Any, found: Found, path: Path) -> None:
+    from mechint_arith.modular_findings import ModularFindings
+
+    if isinstance(found, ModularFindings):
+        from mechint_arith.cli.fourier_summary import print_found
+
+        print_found(console, found, path)
+    else:
+        from mechint_arith.cli.summary import print_findings
+
+        print_findings(console, found, path)
+
+
+def _print_tables(console: Any, found: Sequence[Found]) -> None:
+    """Print one table per kind of task, as kinds have other columns."""
+    from mechint_arith.cli.summary import print_table
+
+    for kind in dict.fromkeys(type(one) for one in found):
+        print_table(console, summary_table([one for one in found if type(one) is kind]))
+
+
+def summary_table(found: Sequence[Found]) -> pd.DataFrame:
+    """One row per checkpoint: step, accuracies, and the verdict or the circuit with its numbers.
+
+    Two kinds of task in one table leave each other's columns empty.
+    """
     import pandas as pd
 
-    from mechint_arith.tasks.pools import PAPER_POOLS
+    from mechint_arith.modular_findings import ModularFindings
 
     rows = []
-    for findings in found:
-        row = {"file": findings.provenance["file"], "step": findings.checkpoint.step}
-        row |= {
-            name: findings.accuracy[name].value for name in PAPER_POOLS if name in findings.accuracy
-        }
-        index = findings.verdict.index
-        row["verdict"] = findings.verdict.name
-        known = findings.verdict.name != "not competent"  # an untrained network scores high
-        for name, value in (("", index.value), (" low", index.low), (" high", index.high)):
-            row[f"index{name}"] = value if known else float("nan")
-        row["sha256"] = findings.provenance["sha256"][:12]
-        rows.append(row)
-    return pd.DataFrame(rows)
+    for one in found:
+        row = {"file": one.provenance["file"], "step": one.checkpoint.step}
+        row |= _modular_row(one) if isinstance(one, ModularFindings) else _assign_add_row(one)
+        rows.append(row | {"sha256": one.provenance["sha256"][:12]})
+    frame = pd.DataFrame(rows)
+    if frame["step"].isna().any():  # else pandas would turn the other steps into 4.0
+        frame["step"] = pd.Series([row["step"] for row in rows], dtype=object)
+    return frame[[*(name for name in frame.columns if name != "sha256"), "sha256"]]
+
+
+def _assign_add_row(found: Findings) -> dict[str, Any]:
+    from mechint_arith.tasks.pools import PAPER_POOLS
+
+    row: dict[str, Any] = {
+        name: found.accuracy[name].value for name in PAPER_POOLS if name in found.accuracy
+    }
+    index, name = found.verdict.index, found.verdict.name
+    known = name != "not competent"  # an untrained network scores high
+    row["verdict"] = name
+    for end, value in (("", index.value), (" low", index.low), (" high", index.high)):
+        row[f"index{end}"] = value if known else float("nan")
+    return row
+
+
+def _modular_row(found: ModularFindings) -> dict[str, Any]:
+    row: dict[str, Any] = {
+        name: found.accuracy[name].value if name in found.accuracy else float("nan")
+        for name in ("all", "seen", "held")
+    }
+    key = () if found.frequencies is None else found.frequencies.key
+    return row | {"circuit": found.kind, "key frequencies": " ".join(map(str, key))}

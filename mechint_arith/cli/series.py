@@ -10,6 +10,7 @@ import typer
 from mechint_arith.cli import options as o
 
 if TYPE_CHECKING:
+    import pandas as pd
     import plotly.graph_objects as go
 
     from mechint_arith.dynamics import Series
@@ -28,6 +29,7 @@ PROGRESS_CURVES = {
 }
 
 
+@o.outside_files(without=o.MODULAR)
 def series(
     run: Annotated[
         Path, typer.Option(help="Folder of checkpoints: ours, or outside files with steps.")
@@ -40,15 +42,13 @@ def series(
     ] = None,
     every: Annotated[int, typer.Option(help="Only steps that are multiples of this; 0: all.")] = 0,
     until: Annotated[int | None, typer.Option(help="Only steps up to this one.")] = None,
-    n: Annotated[int, typer.Option("--n", help="Sequences per pool.")] = 2000,
+    n: Annotated[
+        int, typer.Option("--n", help="Sequences per pool.", callback=o.at_least(1))
+    ] = 2000,
     seed: o.Seed = 0,
-    task: o.TaskName = None,
-    p: o.P = None,
-    train_share: o.TrainShare = None,
-    split_seed: o.SplitSeed = None,
-    never_left: o.NeverLeft = None,
-    never_right: o.NeverRight = None,
     threads: o.Threads = 1,
+    *,
+    hints: o.Hints,
 ) -> None:
     """When does what happen? All progress measures over a run's checkpoints, phases and events.
 
@@ -60,20 +60,13 @@ def series(
     from rich.progress import Progress
 
     from mechint_arith.dynamics import checkpoints, measure_series
-    from mechint_arith.files import write_json, write_text
+    from mechint_arith.figures.export import page as figure_page
+    from mechint_arith.files import json_text, write_texts
     from mechint_arith.phases import events
     from mechint_arith.report_series import series_report
 
     o.require_writable(out)
     o.set_threads(threads)
-    hints = o.hints(
-        task=task,
-        p=p,
-        train_share=train_share,
-        split_seed=split_seed,
-        never_left=never_left,
-        never_right=never_right,
-    )
     steps = [
         s
         for s in checkpoints(run)
@@ -94,15 +87,14 @@ def series(
         )
     happened = events(found)
     phases = _phases(found)
-    write_json(out / "series.json", summary(found, happened, phases))
-    _write_table(found, out / "table.csv")
     figures = _figures(found, happened, phases)
-    for name, figure in figures.items():
-        from mechint_arith.figures.export import save
-
-        save(figure, out / f"{name}.html")
-    page = series_report(found, happened, phases, figures, command=o.command())
-    write_text(out / "report.html", page)
+    texts = {
+        "series.json": json_text(summary(found, happened, phases)),
+        "table.csv": _frame(found).to_csv(index=False),
+        **{f"{name}.html": figure_page(figure) for name, figure in figures.items()},
+        "report.html": series_report(found, happened, phases, figures, command=o.command()),
+    }
+    write_texts({out / name: text for name, text in texts.items()})
     _print(console, found, happened, phases)
     console.print(f"written: {out}/series.json, table.csv, report.html, figures")
 
@@ -130,13 +122,11 @@ def _phases(found: Series) -> list[ChangePoint]:
     return change_points(found.steps, np.stack([found.curve(name) for name in names], 1))
 
 
-def _write_table(found: Series, path: Path) -> None:
+def _frame(found: Series) -> pd.DataFrame:
     import pandas as pd
 
-    from mechint_arith.tables import write_table
-
     columns = {name: found.curve(name) for name in found.values}
-    write_table(pd.DataFrame({"step": found.steps, **columns}), path)
+    return pd.DataFrame({"step": found.steps, **columns})
 
 
 def _figures(

@@ -43,7 +43,7 @@ def print_table(console: Console, frame: pd.DataFrame) -> None:
         short = (
             column.replace("var_", "v\n").replace("restricted_", "r").replace("restricted", "restr")
         )
-        text = column in ("file", "verdict")
+        text = column in ("file", "verdict", "circuit", "key frequencies")
         grid.add_column(short, justify="left" if text else "right", overflow="fold")
     for values in frame[columns].itertuples(index=False):
         cells = ("–" if v != v else f"{v:.3f}" if isinstance(v, float) else str(v) for v in values)

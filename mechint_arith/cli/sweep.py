@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from mechint_arith.errors import InputError
+from mechint_arith.cli import options as o
 
 if TYPE_CHECKING:
     from mechint_arith.sweeps import Sweep
@@ -23,7 +23,10 @@ def sweep(
     scheduler: Annotated[
         str | None, typer.Option(help="Address of a Dask scheduler; a local cluster by default.")
     ] = None,
-    workers: Annotated[int, typer.Option(help="Local worker processes, one thread each.")] = 2,
+    workers: Annotated[
+        int,
+        typer.Option(help="Local worker processes, one thread each.", callback=o.at_least(1)),
+    ] = 2,
     results: Annotated[
         Path | None, typer.Option(help="Also write the results here (JSON).")
     ] = None,
@@ -41,9 +44,8 @@ def sweep(
     from mechint_arith.files import write_json
     from mechint_arith.sweeps import dask_client, finished, read_sweep, run
 
-    if workers < 1:
-        raise InputError(f"--workers must be at least 1, not {workers}")
     grid = read_sweep(file, out)
+    o.require_writable(grid.out, results)
     console = Console()
     missing = sum(finished(point, grid.out) is None for point in grid.points)
     with (

@@ -1,12 +1,10 @@
 """`diagram` as a user meets it: four formats from a bare machine, numbers beside them, one line for refusals."""
 
 import json
-import sys
 
 import pytest
 
 from mechint_arith.circuits import graph_file
-from mechint_arith.cli import main
 from mechint_arith.models.checkpoint import Checkpoint, save
 from mechint_arith.models.config import ModelConfig
 from mechint_arith.models.init import initial_weights
@@ -15,20 +13,6 @@ from mechint_arith.tasks.modular import ModularTask
 
 TASK = AssignAdd(p=7, n_vars=4, length=10, never_left=1, never_right=1)
 CONFIG = ModelConfig(len(TASK.vocab), 7, 10, d_model=12, d_head=6, d_mlp=(0, 20))
-
-
-@pytest.fixture
-def run(monkeypatch, capsys):
-    """Call the command line in this process; returns (exit code, stdout, stderr)."""
-
-    def call(*args) -> tuple[int, str, str]:
-        monkeypatch.setattr(sys, "argv", ["mechint-arith", "diagram", *map(str, args)])
-        with pytest.raises(SystemExit) as stopped:
-            main()
-        out, err = capsys.readouterr()
-        return stopped.value.code or 0, " ".join(out.split()), err
-
-    return call
 
 
 @pytest.fixture
@@ -44,7 +28,9 @@ def test_two_routes_side_by_side_without_browser_or_system_programs(
     monkeypatch.setenv("PATH", str(tmp_path))
     released = reference / "assign_and_add" / "checkpoint_step_30001.pth"
     out, numbers = tmp_path / "pair.pdf", tmp_path / "pair.json"
-    code, said, _ = run("--ckpt", released, "--out", out, "--json", numbers, "--pairs", 50)
+    code, said, _ = run(
+        "diagram", "--ckpt", released, "--out", out, "--json", numbers, "--pairs", 50
+    )
     assert code == 0
     assert "direct: 7 of 30 edges" in said
     assert "the circuit alone (all else corrupted) keeps" in said
@@ -63,7 +49,17 @@ def test_one_route_in_every_format(reference, run, tmp_path, suffix, start):
     released = reference / "assign_and_add" / "checkpoint_step_30001.pth"
     out = tmp_path / f"indirect{suffix}"
     code, said, _ = run(
-        "--ckpt", released, "--route", "indirect", "--out", out, "--pairs", 40, "--threshold", 0.2
+        "diagram",
+        "--ckpt",
+        released,
+        "--route",
+        "indirect",
+        "--out",
+        out,
+        "--pairs",
+        40,
+        "--threshold",
+        0.2,
     )
     assert code == 0
     assert said.startswith("both: ")
@@ -71,9 +67,9 @@ def test_one_route_in_every_format(reference, run, tmp_path, suffix, start):
 
 
 def test_a_chance_level_model_gets_no_circuit(ckpt, run, tmp_path):
-    code, _, said = run("--ckpt", ckpt, "--out", tmp_path / "x.pdf")
+    code, _, said = run("diagram", "--ckpt", ckpt, "--out", tmp_path / "x.pdf")
     assert code == 2
-    assert said.startswith("error: no circuit is claimed for the direct route: accuracy")
+    assert said.startswith(f"error: {ckpt}: no circuit is claimed for the direct route: accuracy")
     assert said.count("\n") == 1
     assert not (tmp_path / "x.pdf").exists()
 
@@ -87,7 +83,7 @@ def test_a_chance_level_model_gets_no_circuit(ckpt, run, tmp_path):
     ],
 )
 def test_refusals_are_one_line(ckpt, run, options, message):
-    code, _, said = run("--ckpt", ckpt, *options)
+    code, _, said = run("diagram", "--ckpt", ckpt, *options)
     assert code == 2
     assert message in said
     assert said.count("\n") == 1
@@ -100,6 +96,6 @@ def test_models_of_other_tasks_are_refused(run, tmp_path):
     )
     path = tmp_path / "modular.safetensors"
     save(path, Checkpoint(config, initial_weights(config, 0), task, 4, 0))
-    code, _, said = run("--ckpt", path, "--out", tmp_path / "x.pdf")
+    code, _, said = run("diagram", "--ckpt", path, "--out", tmp_path / "x.pdf")
     assert code == 2
     assert "need an assign-and-add model" in said

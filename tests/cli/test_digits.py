@@ -90,7 +90,7 @@ def test_theory_as_table_and_json():
     [
         (["theory", "--op", "pow"], "op must be one of add, mul"),
         (["theory", "--encoding", "learned"], "an encoding is one of"),
-        (["length", "--ckpt", "nowhere.safetensors"], "not a whole safetensors file"),
+        (["length", "--ckpt", "nowhere.safetensors"], "no such file: nowhere.safetensors"),
         (["train", "digits", "--out", "x", "--to", "2"], "1 <= digits <= longest"),
         (["train", "digits", "--out", "x", "--train-on", "both"], "--train-on is kind:digits"),
         (["train", "digits", "--out", "x", "--positions", "rotary", "--no-content"], "content"),

@@ -2,30 +2,18 @@
 
 import json
 import shutil
-import sys
 from pathlib import Path
 
 import pytest
 import torch
 
-from mechint_arith.cli import main
+from mechint_arith.models.checkpoint import Checkpoint, save
+from mechint_arith.models.config import ModelConfig
+from mechint_arith.models.init import initial_weights
+from mechint_arith.tasks.modular import ModularTask
 
 SHIPPED = Path(__file__).parents[2] / "checkpoints" / "modular_add_p53"
 LAST = SHIPPED / "step_008000.safetensors"
-
-
-@pytest.fixture
-def run(monkeypatch, capsys):
-    """Call the command line in this process; returns (exit code, stdout, stderr)."""
-
-    def call(*args) -> tuple[int, str, str]:
-        monkeypatch.setattr(sys, "argv", ["mechint-arith", *map(str, args)])
-        with pytest.raises(SystemExit) as stopped:
-            main()
-        out, err = capsys.readouterr()
-        return stopped.value.code or 0, out, err
-
-    return call
 
 
 def test_results_and_report_of_one_checkpoint(run, tmp_path):
@@ -56,6 +44,40 @@ def test_probe_reads_modular_checkpoints_too(run):
     found = json.loads(out)
     assert found["kind"] == "modular"
     assert found["circuit"]["claimed"] is False
+
+
+def test_probe_of_a_modular_checkpoint_says_what_is_decodable(run, tmp_path):
+    out = tmp_path / "out"
+    code, _, _ = run("probe", "--ckpt", SHIPPED / "step_000200.safetensors", "--out", out)
+    assert code == 0
+    found = json.loads((out / "results.json").read_text())["decoding"]
+    assert found["reason"] is None
+    assert {d["quantity"] for d in found["decodings"]} == {"a", "b", "sum"}
+    assert "Holm over" in (out / "report.html").read_text()
+
+
+def test_where_pairs_are_too_few_for_linear_probes_the_report_says_so(run, tmp_path):
+    task = ModularTask(p=2, train_share=0.5)
+    config = ModelConfig(3, 2, 3, n_layers=1, d_model=8, d_head=4, d_mlp=(8,))
+    path = tmp_path / "p2.safetensors"
+    save(path, Checkpoint(config, initial_weights(config, 0), task, 4, 0))
+    code, _, _ = run("probe", "--ckpt", path, "--out", tmp_path / "out")
+    assert code == 0
+    found = json.loads((tmp_path / "out" / "results.json").read_text())["decoding"]
+    assert "too few" in found["reason"]
+    assert f"Not given: {found['reason']}" in (tmp_path / "out" / "report.html").read_text()
+
+
+@pytest.mark.parametrize("command", ["fourier", "decode", "probe"])
+def test_logits_that_overflow_are_one_line_that_names_the_file(run, tmp_path, command):
+    task = ModularTask(p=7)
+    config = ModelConfig(8, 7, 3, n_layers=1, d_model=8, d_head=4, d_mlp=(8,))
+    huge = {name: torch.full_like(w, 1e6) for name, w in initial_weights(config, 0).items()}
+    save(tmp_path / "huge.safetensors", Checkpoint(config, huge, task, 4, 0))
+    code, _, err = run(command, "--ckpt", tmp_path / "huge.safetensors")
+    assert code == 2
+    assert "huge.safetensors: the logits are NaN or infinite" in err
+    assert err.count("\n") == 1
 
 
 def test_outside_files_with_their_json(run, reference, tmp_path):

@@ -1,20 +1,24 @@
 """`probe` and `ask` as a user meets them: results, tables, and one line for everything that cannot be used."""
 
+import csv
 import json
 import os
+import shutil
 import subprocess
 import sys
+from dataclasses import replace
+from pathlib import Path
 
 import pytest
 import torch
 
-from mechint_arith.cli import main
 from mechint_arith.models.bridge import state_dict
 from mechint_arith.models.checkpoint import Checkpoint, save
 from mechint_arith.models.config import ModelConfig
 from mechint_arith.models.init import initial_weights
 from mechint_arith.tasks.assign_add import AssignAdd
 
+SHIPPED = Path(__file__).parents[2] / "checkpoints"
 TASK = AssignAdd(p=7, n_vars=4, length=10, never_left=1, never_right=1)
 CONFIG = ModelConfig(
     d_vocab=len(TASK.vocab), d_vocab_out=7, n_ctx=10, d_model=12, d_head=6, d_mlp=(0, 20)
@@ -26,20 +30,6 @@ def ckpt(tmp_path):
     path = tmp_path / "step_000004.safetensors"
     save(path, Checkpoint(CONFIG, initial_weights(CONFIG, 0), TASK, 4, 0))
     return path
-
-
-@pytest.fixture
-def run(monkeypatch, capsys):
-    """Call the command line in this process; returns (exit code, stdout, stderr)."""
-
-    def call(*args) -> tuple[int, str, str]:
-        monkeypatch.setattr(sys, "argv", ["mechint-arith", *map(str, args)])
-        with pytest.raises(SystemExit) as stopped:
-            main()
-        out, err = capsys.readouterr()
-        return stopped.value.code or 0, out, err
-
-    return call
 
 
 def test_results_follow_the_documented_schema(ckpt, run, tmp_path):
@@ -89,6 +79,85 @@ def test_several_files_give_one_table(ckpt, run, tmp_path):
     assert r"0var\_seen" in (tmp_path / "table.tex").read_text()
 
 
+def test_bad_files_and_other_tasks_are_named_and_the_others_measured(ckpt, run, tmp_path):
+    folder, out, table = tmp_path / "mixed", tmp_path / "out", tmp_path / "table.csv"
+    folder.mkdir()
+    shutil.copy(ckpt, folder / "a.safetensors")
+    shutil.copy(SHIPPED / "modular_add_p53" / "step_000200.safetensors", folder / "b.safetensors")
+    shutil.copy(SHIPPED / "digits" / "add_relative.safetensors", folder / "c.safetensors")
+    (folder / "d.pt").write_bytes(b"")
+    huge = {name: torch.full_like(w, 1e6) for name, w in initial_weights(CONFIG, 0).items()}
+    save(folder / "e.safetensors", Checkpoint(CONFIG, huge, TASK, 4, 0))
+    code, shown, err = run(
+        "probe", "--ckpt", folder, "--quick", "--out", out, "--table", table, "--seed", 1
+    )
+    assert code == 2
+    lines = err.splitlines()
+    for line, (name, reason) in zip(
+        lines,
+        [
+            ("c.safetensors", "`length` reads this one"),
+            ("d.pt", "is empty"),
+            ("e.safetensors", "the logits are NaN or infinite"),
+            ("2 of 5 files measured", "see the lines above"),
+        ],
+        strict=True,
+    ):
+        assert line.startswith("error: ")
+        assert name in line
+        assert reason in line
+    assert "not competent" in " ".join(shown.split())
+    rows = list(csv.DictReader(table.read_text().splitlines()))
+    assert [row["file"] for row in rows] == ["a.safetensors", "b.safetensors"]
+    assert [row["step"] for row in rows] == ["4", "200"]
+    assert (rows[0]["verdict"], rows[0]["circuit"]) == ("not competent", "")
+    assert (rows[1]["verdict"], rows[1]["circuit"]) == ("", "none")
+    assert float(rows[1]["seen"]) == 1.0
+    written = sorted(str(path.relative_to(out)) for path in out.rglob("*.*"))
+    assert written == [f"{n}/{file}" for n in "ab" for file in ("report.html", "results.json")]
+
+
+def test_where_no_file_can_be_used_no_table_is_written(run, tmp_path):
+    for name in ("a.pt", "b.pt"):
+        (tmp_path / name).write_bytes(b"")
+    code, _, err = run("probe", "--ckpt", tmp_path, "--table", tmp_path / "t.csv", "--json")
+    assert code == 2
+    assert err.splitlines()[-1].startswith("error: 0 of 2 files measured")
+    assert not (tmp_path / "t.csv").exists()
+
+
+def test_one_modular_file_gives_a_table_too(run, tmp_path):
+    path = SHIPPED / "modular_add_p53" / "step_000200.safetensors"
+    code, _, _ = run("probe", "--ckpt", path, "--quick", "--table", tmp_path / "t.tex")
+    assert code == 0
+    assert r"step\_000200.safetensors & 200 &" in (tmp_path / "t.tex").read_text()
+
+
+@pytest.mark.parametrize("kind", ["no MLP", "MLP of zeros"])
+def test_a_model_whose_mlp_does_nothing_gets_a_verdict_and_a_whole_report(run, tmp_path, kind):
+    config = replace(CONFIG, d_mlp=(0, 0)) if kind == "no MLP" else CONFIG
+    weights = {n: 0 * w if "mlp" in n else w for n, w in initial_weights(config, 0).items()}
+    save(tmp_path / "a.safetensors", Checkpoint(config, weights, TASK, 4, 0))
+    out = tmp_path / "out"
+    code, _, err = run("probe", "--ckpt", tmp_path / "a.safetensors", "--out", out)
+    assert (code, err) == (0, "")
+    assert json.loads((out / "results.json").read_text())["verdict"]["name"] == "not competent"
+    said = "None: the last layer has no MLP." in (out / "report.html").read_text()
+    assert said == (kind == "no MLP")
+
+
+def test_options_that_contradict_a_file_of_ours_are_refused(ckpt, run):
+    for options, said in (
+        (("--p", 5), "--p 5 was given, but the file says 7"),
+        (("--layout", "transposed"), "says itself what it is: leave --layout transposed out"),
+    ):
+        code, _, err = run("probe", "--ckpt", ckpt, *options)
+        assert code == 2
+        assert said in err
+        assert err.count("\n") == 1
+    assert run("probe", "--ckpt", ckpt, "--quick", "--p", 7, "--split-seed", 42)[0] == 0
+
+
 def test_outside_file_states_how_it_was_read(run, tmp_path):
     path = tmp_path / "outside.pth"
     torch.save(state_dict(CONFIG, initial_weights(CONFIG, 0)), path)
@@ -116,7 +185,7 @@ def test_unusable_input_is_one_line_and_exit_code_2(ckpt, run, tmp_path):
         (("probe", "--ckpt", ckpt, "--out", tmp_path / "file"), "is a file"),
         (("probe", "--ckpt", ckpt, "--out", "/proc/nowhere"), "cannot write"),
         (("probe", "--ckpt", ckpt, "--table", "x.docx"), "ends in .csv or .tex"),
-        (("probe", "--ckpt", ckpt, "--threads", -1), "cannot be negative"),
+        (("probe", "--ckpt", ckpt, "--threads", -1), "must lie between 0 and 1024"),
         (("ask", "a 1 + a b =", "--ckpt", ckpt), "b is not assigned"),
         (("ask", "+ 1 2 =", "--ckpt", ckpt, "--top", 0), "top must be 1 or more"),
     ]
