@@ -29,7 +29,7 @@ def _fits(value: Any, hint: Any) -> bool:
     if origin in (Union, types.UnionType):
         return any(_fits(value, each) for each in inner)
     if hint in (int, float):
-        kind = Integral if hint is int else Real
+        kind: Any = Integral if hint is int else Real
         return isinstance(value, kind) and not isinstance(value, bool) and abs(value) < math.inf
     if origin is tuple:
         return isinstance(value, tuple) and all(_fits(each, inner[0]) for each in value)

@@ -18,9 +18,11 @@ import torch
 from torch import Tensor
 
 import mechint_arith
-from mechint_arith.errors import InputError
+from mechint_arith.errors import InputError, naming
+from mechint_arith.fields import wrong_types
 from mechint_arith.files import replacing
 from mechint_arith.models.config import ModelConfig, parameter_shapes
+from mechint_arith.models.files import as_float, read_safetensors, require_regular
 from mechint_arith.tasks import Task, task_from_dict, task_to_dict
 
 HEADER = "mechint_arith"
@@ -41,6 +43,8 @@ class Checkpoint:
     """Seed of the initial weights and of the training data."""
     meta: Mapping[str, Any] = field(default_factory=dict)
     """Recipe, versions, planted truth, and for outside files layout, ignored keys and stored dtype."""
+    file: str | None = None
+    """Where it was read from."""
 
 
 def versions() -> dict[str, str]:
@@ -53,15 +57,15 @@ def versions() -> dict[str, str]:
 
 
 def check_fit(config: ModelConfig, task: Task) -> None:
-    """Raise `InputError` with every way in which a model's sizes do not fit a task."""
+    """Raise `InputError` with every way in which a model's sizes do not fit a task (a vocabulary follows its answers)."""
     problems = []
-    if config.d_vocab != len(task.vocab):
-        problems.append(
-            f"the embedding has {config.d_vocab} rows, but the task needs {len(task.vocab)} token ids"
-        )
     if config.d_vocab_out != task.d_vocab_out:
         problems.append(
             f"the model gives {config.d_vocab_out} logits, but the task has {task.d_vocab_out} answers"
+        )
+    elif config.d_vocab != len(task.vocab):
+        problems.append(
+            f"the embedding has {config.d_vocab} rows, but the task needs {len(task.vocab)} token ids"
         )
     if config.n_ctx < task.length:
         problems.append(f"the model reads {config.n_ctx} positions, the task has {task.length}")
@@ -115,35 +119,48 @@ def read_header(path: str | os.PathLike[str]) -> dict[str, Any] | None:
     """Return our header, or None for a safetensors file without one. Raises `InputError` if it is no such file."""
     from safetensors import SafetensorError, safe_open
 
+    require_regular(path)
     try:
         with safe_open(path, framework="pt") as file:
             text = (file.metadata() or {}).get(HEADER)
     except (SafetensorError, OSError) as error:
         raise InputError(f"{path} is not a whole safetensors file: {error}") from error
-    return None if text is None else json.loads(text)
+    if text is None:
+        return None
+    try:
+        header = json.loads(text)
+    except (ValueError, RecursionError) as error:
+        raise InputError(f"{path}: its header is damaged (no JSON: {error})") from error
+    if not isinstance(header, dict):
+        raise InputError(f"{path}: its header is damaged (no JSON object, but {text:.20})")
+    return header
 
 
 def read(path: str | os.PathLike[str]) -> Checkpoint:
-    """Read one of our checkpoints. Raises `InputError` that says what is wrong with the file."""
-    from safetensors.torch import load_file
+    """Read one of our checkpoints; half precision becomes float32, which changes no weight.
 
-    header = read_header(path)
-    if header is None:
-        raise InputError(f"{path} has no mechint-arith header; give its task with --task")
-    if header.get("format") != FORMAT:
-        raise InputError(f"{path} has format {header.get('format')}, this version reads {FORMAT}")
-    try:
-        config = ModelConfig(**{**header["model"], "d_mlp": tuple(header["model"]["d_mlp"])})
-        task = task_from_dict(header["task"])
-        step, seed, meta = header["step"], header["seed"], header["meta"]
-    except (KeyError, TypeError) as error:
-        raise InputError(f"{path}: its header is damaged ({error})") from error
-    except InputError as error:
-        raise InputError(f"{path}: {error}") from error
-    weights = load_file(path)
-    check_weights(weights, config, str(path))
-    check_fit(config, task)
-    return Checkpoint(config, weights, task, step, seed, meta)
+    Raises `InputError` that says what is wrong with the file.
+    """
+    with naming(path):
+        header = read_header(path)
+        if header is None:
+            raise InputError("it has no mechint-arith header; give its task with --task")
+        if header.get("format") != FORMAT:
+            raise InputError(f"it has format {header.get('format')}, this version reads {FORMAT}")
+        weights, _ = as_float(read_safetensors(path), str(path))
+        try:
+            config, task = ModelConfig(**header["model"]), task_from_dict(header["task"])
+            step, seed, meta = header["step"], header["seed"], header["meta"]
+        except InputError:
+            raise
+        except (KeyError, TypeError, ValueError, MemoryError, OverflowError) as error:
+            raise InputError(f"its header is damaged ({error})") from error
+        found = Checkpoint(config, weights, task, step, seed, meta, str(path))
+        check_weights(weights, config, str(path))
+        check_fit(config, task)
+        if problems := list(wrong_types(found)):
+            raise InputError(f"its header is damaged ({'; '.join(problems)})")
+        return found
 
 
 def step_path(folder: str | os.PathLike[str], step: int) -> Path:

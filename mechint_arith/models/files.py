@@ -7,19 +7,33 @@ Pickles are read with `weights_only=True`, so nothing in them runs. What the ten
 from __future__ import annotations
 
 import os
-import pickle
+import stat
 import warnings
-from collections.abc import Iterator, Mapping
-from pathlib import Path
+from collections.abc import Mapping
 from typing import Any
 
 import torch
 from torch import Tensor
 
 from mechint_arith.errors import InputError
+from mechint_arith.models.pickled import why_refused
 
 WRAPPERS = ("module.", "_orig_mod.")
 ZIP, LFS = b"PK\x03\x04", b"version https://git-lfs"
+
+
+def require_regular(path: str | os.PathLike[str]) -> None:
+    """Raise `InputError` where there is no regular file: a folder, a pipe or a device may never end."""
+    try:
+        mode = os.stat(path).st_mode
+    except FileNotFoundError:
+        raise InputError(f"no such file: {path}") from None
+    except (OSError, ValueError) as error:
+        raise InputError(f"cannot read {path}: {getattr(error, 'strerror', error)}") from error
+    if stat.S_ISDIR(mode):
+        raise InputError(f"{path} is a folder, not a file: name one file in it")
+    if not stat.S_ISREG(mode):
+        raise InputError(f"{path} is a pipe or a device: expected a regular file")
 
 
 def describe(path: str | os.PathLike[str]) -> str:
@@ -28,83 +42,109 @@ def describe(path: str | os.PathLike[str]) -> str:
     Raises `InputError` saying what the file is otherwise: missing, a folder, empty, an HTML page, a Git-LFS
     pointer, or no model file at all.
     """
-    file = Path(path)
+    require_regular(path)
     try:
-        if file.is_dir():
-            raise InputError(f"{file} is a folder, not a checkpoint file")
-        with open(file, "rb") as stream:
+        with open(path, "rb") as stream:
             head = stream.read(64)
-    except FileNotFoundError:
-        raise InputError(f"no such file: {file}") from None
     except OSError as error:
-        raise InputError(f"cannot read {file}: {error.strerror}") from error
+        raise InputError(f"cannot read {path}: {error.strerror}") from error
     if not head:
-        raise InputError(f"{file} is empty: expected a checkpoint")
+        raise InputError(f"{path} is empty: expected a checkpoint")
     text = head.lstrip().lower()
     if text.startswith((b"<!doctype", b"<html", b"<head", b"<?xml")):
-        raise InputError(f"{file} is an HTML page, not a checkpoint: download the raw file")
+        raise InputError(f"{path} is an HTML page, not a checkpoint: download the raw file")
     if text.startswith(LFS):
-        raise InputError(f"{file} is a Git-LFS pointer: run `git lfs pull` to get the checkpoint")
+        raise InputError(f"{path} is a Git-LFS pointer: run `git lfs pull` to get the checkpoint")
     if head.startswith(ZIP) or head[:1] == b"\x80":
         return "torch"
     if head[8:9] == b"{":
         return "safetensors"
     raise InputError(
-        f"{file} is not a checkpoint: expected a safetensors or PyTorch file, found other bytes"
+        f"{path} is not a checkpoint: expected a safetensors or PyTorch file, found other bytes"
     )
 
 
 def read_tensors(path: str | os.PathLike[str]) -> dict[str, Tensor]:
     """Return name -> tensor of a model file, unwrapped from training dictionaries and name prefixes.
 
-    Raises `InputError` where the file is damaged, would run code, or holds no model.
+    Raises `InputError` where the file is damaged, would run code, or holds no model or no plain tensors.
     """
     if describe(path) == "safetensors":
-        from safetensors import SafetensorError
-        from safetensors.torch import load_file
-
-        try:
-            return without_prefixes(load_file(path), str(path))
-        except (SafetensorError, OSError) as error:
-            raise InputError(f"{path} is not a whole safetensors file: {error}") from error
+        return without_prefixes(read_safetensors(path), str(path))
     try:
         with warnings.catch_warnings():
             warnings.simplefilter(
                 "ignore"
             )  # torch warns of odd pickles; what is wrong is said below
             loaded = torch.load(path, weights_only=True, map_location="cpu")
-    except pickle.UnpicklingError as error:
-        if "weights only" in str(error).lower():
-            raise InputError(
-                f"{path} holds Python objects that would run code when read: save its state_dict() instead"
-            ) from None
-        raise InputError(f"{path} is truncated or damaged ({_first_line(error)})") from None
-    except (RuntimeError, EOFError, ValueError, KeyError, IndexError, OSError) as error:
-        raise InputError(f"{path} is truncated or damaged ({_first_line(error)})") from None
     except Exception as error:  # the unpickler raises whatever random bytes lead it to
-        raise InputError(f"{path} is not a PyTorch file ({_first_line(error)})") from None
-    return without_prefixes(_find_state_dict(loaded, path), str(path))
+        raise InputError(f"{path} {why_refused(os.fspath(path), error)}") from None
+    tensors = _find_state_dict(loaded, path)
+    for name, tensor in tensors.items():
+        if kind := _unusual(tensor):
+            raise InputError(f"{path}: {name} is a {kind} tensor, expected a dense one")
+    return without_prefixes(tensors, str(path))
 
 
-def _first_line(error: BaseException) -> str:
-    return (str(error).strip().splitlines() or [type(error).__name__])[0][:120]
+def read_safetensors(path: str | os.PathLike[str]) -> dict[str, Tensor]:
+    """Return name -> tensor of a safetensors file. Raises `InputError` where it is damaged."""
+    from safetensors import SafetensorError
+    from safetensors.torch import load_file
+
+    try:
+        return load_file(path)
+    except (SafetensorError, OSError) as error:
+        raise InputError(f"{path} is not a whole safetensors file: {error}") from error
+    except (KeyError, AttributeError, ValueError, RuntimeError) as error:
+        raise InputError(f"{path} has a number type that is not read: {error}") from error
 
 
-def _state_dicts(value: Any, name: str = "") -> Iterator[tuple[str, dict[str, Tensor]]]:
-    """Yield every nested dictionary that holds tensors by string keys."""
-    if not isinstance(value, Mapping):
-        return
-    tensors = {k: v for k, v in value.items() if isinstance(k, str) and isinstance(v, Tensor)}
-    if tensors:
-        yield name, tensors
-    for key, inner in value.items():
-        yield from _state_dicts(inner, f"{name}.{key}" if name else str(key))
+def as_float(tensors: Mapping[str, Tensor], where: str) -> tuple[dict[str, Tensor], str]:
+    """Cast weights to float32 (float64 stays) and return them with the stored dtype's name."""
+    kinds = {t.dtype for t in tensors.values()}
+    if bad := [k for k, t in tensors.items() if not t.is_floating_point()]:
+        raise InputError(f"{where}: {bad[0]} is {tensors[bad[0]].dtype}, expected real numbers")
+    target = torch.float64 if torch.float64 in kinds else torch.float32
+    names = sorted(str(kind).removeprefix("torch.") for kind in kinds)
+    return {k: t.detach().to(target).contiguous() for k, t in tensors.items()}, "+".join(names)
+
+
+def _unusual(tensor: Tensor) -> str | None:
+    """Return what kind of tensor this is if not every entry has its own number in memory."""
+    if tensor.is_meta:
+        return "meta (empty)"
+    if tensor.is_quantized:
+        return "quantised"
+    if tensor.is_nested:
+        return "nested"
+    return None if tensor.layout == torch.strided else "sparse"
+
+
+def _state_dicts(value: Any) -> list[tuple[str, dict[str, Tensor]]]:
+    """Return every nested dictionary that holds tensors by string keys, each once, with its name."""
+    found: list[tuple[str, dict[str, Tensor]]] = []
+    waiting, met = [("", value)], set()
+    while waiting:
+        name, inner = waiting.pop()
+        if not isinstance(inner, Mapping) or id(inner) in met:
+            continue
+        met.add(id(inner))
+        tensors = {k: v for k, v in inner.items() if isinstance(k, str) and isinstance(v, Tensor)}
+        if tensors:
+            found.append((name, tensors))
+        below = [(f"{name}.{_shown(k)}"[-200:].lstrip("."), v) for k, v in inner.items()]
+        waiting += reversed(below)
+    return found
+
+
+def _shown(key: Any) -> str:
+    return key if isinstance(key, str) else type(key).__name__
 
 
 def _find_state_dict(loaded: Any, path: str | os.PathLike[str]) -> dict[str, Tensor]:
     if isinstance(loaded, Tensor):
         raise InputError(f"{path} holds one tensor, not a model")
-    found = list(_state_dicts(loaded))
+    found = _state_dicts(loaded)
     models = [(name, tensors) for name, tensors in found if any("." in key for key in tensors)]
     if len(models) == 1:
         return models[0][1]
@@ -113,7 +153,9 @@ def _find_state_dict(loaded: Any, path: str | os.PathLike[str]) -> dict[str, Ten
             if sum(t.ndim >= 2 for t in tensors.values()) >= 2:
                 names = ", ".join(list(tensors)[:6])
                 raise InputError(f"{path} is a model without attention ({names}): none is read")
-        keys = ", ".join(map(str, loaded)) if isinstance(loaded, Mapping) else type(loaded).__name__
+        keys = (
+            ", ".join(map(_shown, loaded)) if isinstance(loaded, Mapping) else type(loaded).__name__
+        )
         raise InputError(f"{path} holds no model, only: {keys[:200]}")
     for wanted in ("model", "state_dict", "model_state_dict"):
         for name, tensors in models:

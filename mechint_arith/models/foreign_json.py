@@ -15,7 +15,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from mechint_arith.errors import InputError
+from mechint_arith.errors import InputError, naming
+from mechint_arith.models.files import require_regular
 
 SIGNS = {"+": "add", "-": "sub", "*": "mul"}
 SIZES = ("n_heads", "d_model", "n_layers")
@@ -59,20 +60,17 @@ def read_stated(path: Path, *, op: str | None = None) -> Stated:
 
     Raises `InputError` where it is no JSON object or says what cannot be.
     """
+    require_regular(path)
     try:
         values = json.loads(path.read_text(encoding="utf-8"))
-    except FileNotFoundError:
-        raise InputError(f"no such file: {path}") from None
     except (OSError, UnicodeDecodeError) as error:
         raise InputError(f"cannot read {path}: {error}") from error
     except (json.JSONDecodeError, RecursionError) as error:
         raise InputError(f"{path} is not JSON: {error}") from error
     if not isinstance(values, dict):
         raise InputError(f"{path} should hold a JSON object; got {type(values).__name__}")
-    try:
+    with naming(path):
         return _stated(values, path.name, op)
-    except InputError as error:
-        raise InputError(f"{path}: {error}") from error
 
 
 def _stated(values: Mapping[str, Any], name: str, said: str | None) -> Stated:

@@ -7,18 +7,20 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass, field
-from typing import Any
+from dataclasses import dataclass, field, replace
 
-import torch
 from torch import Tensor
 
 from mechint_arith.errors import InputError
+from mechint_arith.models.checkpoint import check_weights
 from mechint_arith.models.config import ModelConfig, parameter_shapes
+from mechint_arith.models.files import as_float
 from mechint_arith.models.foreign_layout import LENS, require_transformer
 
 BUFFERS = re.compile(r".*\.attn\.(mask|IGNORE)|x_embed|y_embed")
 """Entries that take no part in the forward pass: causal masks, their filler, copies of embeddings."""
+BIASES = {"attn_bias": r"\.attn\.b_", "mlp_bias": r"\.mlp\.b_", "unembed_bias": r"^unembed\.b_U$"}
+"""Option of a configuration -> the names of the biases it stands for."""
 
 
 @dataclass(frozen=True)
@@ -38,57 +40,23 @@ class Loaded:
     """What the layout was told from."""
 
 
-def as_float(tensors: Mapping[str, Tensor], where: str) -> tuple[dict[str, Tensor], str]:
-    """Cast weights to float32 (float64 stays) and return them with the stored dtype's name."""
-    kinds = {t.dtype for t in tensors.values()}
-    if bad := [k for k, t in tensors.items() if not t.is_floating_point()]:
-        raise InputError(f"{where}: {bad[0]} is {tensors[bad[0]].dtype}, expected real numbers")
-    target = torch.float64 if torch.float64 in kinds else torch.float32
-    names = sorted(str(kind).removeprefix("torch.") for kind in kinds)
-    return {k: t.to(target).contiguous() for k, t in tensors.items()}, "+".join(names)
-
-
 def from_transformer_lens(tensors: Mapping[str, Tensor], where: str) -> Loaded:
     """Read a HookedTransformer state dict; sizes come from shapes, zero MLPs and biases are dropped.
 
-    Raises `InputError` for LayerNorm models; missing, unknown or misshapen entries are for the caller to check.
+    Raises `InputError` for LayerNorm models and for missing, unknown, misshapen or non-finite entries.
     """
     require_transformer(tensors, where)
     ignored = tuple(sorted(k for k in tensors if BUFFERS.fullmatch(k)))
     weights, dtype = as_float({k: t for k, t in tensors.items() if k not in ignored}, where)
     if norm := [k for k in weights if re.search(r"(^|\.)ln(1|2|_final)\.", k)]:
         raise InputError(f"{where} has LayerNorm ({norm[0]}): only models without it are read")
-    blocks = [int(m[1]) for k in weights if (m := re.match(r"blocks\.(\d+)\.", k))]
-    n_layers = max(blocks) + 1
-    dropped = []
-
-    def all_zero(prefix: str) -> bool:
-        return not any(bool(t.any()) for k, t in weights.items() if k.startswith(prefix))
-
-    d_mlp = []
-    for i in range(n_layers):
-        prefix = f"blocks.{i}.mlp."
-        w_in = weights.get(prefix + "W_in")
-        if w_in is not None and all_zero(prefix):
-            dropped.append(f"blocks.{i}.mlp")
-            for key in [k for k in weights if k.startswith(prefix)]:
-                del weights[key]
-            w_in = None
-        d_mlp.append(0 if w_in is None else w_in.shape[-1])
-    biases = {
-        "attn_bias": [k for k in weights if re.search(r"\.attn\.b_", k)],
-        "mlp_bias": [k for k in weights if re.search(r"\.mlp\.b_", k)],
-        "unembed_bias": [k for k in weights if k == "unembed.b_U"],
+    n_layers = len({m[1] for k in weights if (m := re.match(r"blocks\.(\d+)\.", k))})
+    families: dict[str, list[str]] = {
+        option: [k for k in weights if re.search(pattern, k)] for option, pattern in BIASES.items()
     }
-    present: dict[str, Any] = {}
-    for option, names in biases.items():
-        present[option] = any(bool(weights[k].any()) or not _finite(weights[k]) for k in names)
-        if names and not present[option]:
-            dropped.append(f"zero {option.replace('_', ' ')}es")
-            for key in names:
-                del weights[key]
+    mlps = [[k for k in weights if k.startswith(f"blocks.{i}.mlp.")] for i in range(n_layers)]
     n_heads, d_model, d_head = weights["blocks.0.attn.W_Q"].shape
-    config = ModelConfig(
+    whole = ModelConfig(
         d_vocab=weights["embed.W_E"].shape[0],
         d_vocab_out=weights["unembed.W_U"].shape[1],
         n_ctx=weights["pos_embed.W_pos"].shape[0],
@@ -96,14 +64,37 @@ def from_transformer_lens(tensors: Mapping[str, Tensor], where: str) -> Loaded:
         n_heads=n_heads,
         d_model=d_model,
         d_head=d_head,
-        d_mlp=tuple(d_mlp),
-        **present,
+        d_mlp=tuple(_width(weights, i) if names else 0 for i, names in enumerate(mlps)),
+        attn_bias=bool(families["attn_bias"]),
+        mlp_bias=bool(families["mlp_bias"]),
+        unembed_bias=bool(families["unembed_bias"]),
     )
-    order = [k for k in parameter_shapes(config) if k in weights]
-    extra = [k for k in weights if k not in order]
-    weights = {k: weights[k] for k in [*order, *extra]}
+    check_weights(weights, whole, where)
+
+    groups = {f"blocks.{i}.mlp": names for i, names in enumerate(mlps)}
+    groups |= {f"zero {option.replace('_', ' ')}es": names for option, names in families.items()}
+    dropped = []
+    for group, names in groups.items():
+        left = [k for k in names if k in weights]
+        if left and not any(bool(weights[k].any()) for k in left):
+            dropped.append(group)
+            weights = {k: w for k, w in weights.items() if k not in left}
+
+    def kept(names: list[str]) -> bool:
+        return any(k in weights for k in names)
+
+    config = replace(
+        whole,
+        d_mlp=tuple(size if kept(mlps[i]) else 0 for i, size in enumerate(whole.d_mlp)),
+        **{option: kept(names) for option, names in families.items()},  # type: ignore[arg-type]
+    )
+    weights = {k: weights[k] for k in parameter_shapes(config)}
     return Loaded(config, weights, LENS, dtype, ignored, tuple(dropped))
 
 
-def _finite(t: Tensor) -> bool:
-    return bool(torch.isfinite(t).all())
+def _width(weights: Mapping[str, Tensor], layer: int) -> int:
+    """Return how many neurons a layer's MLP has, by whichever of its matrices is there."""
+    w_in, w_out = (weights.get(f"blocks.{layer}.mlp.{name}") for name in ("W_in", "W_out"))
+    if w_in is not None and w_in.ndim == 2:
+        return w_in.shape[1]
+    return 1 if w_out is None or w_out.ndim != 2 else w_out.shape[0]

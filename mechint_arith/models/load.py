@@ -9,10 +9,10 @@ from pathlib import Path
 
 from torch import Tensor
 
-from mechint_arith.errors import InputError
+from mechint_arith.errors import InputError, naming
 from mechint_arith.models import checkpoint as own
 from mechint_arith.models.agreement import agreeing
-from mechint_arith.models.checkpoint import Checkpoint, check_fit, check_weights
+from mechint_arith.models.checkpoint import Checkpoint, check_fit
 from mechint_arith.models.files import describe, read_tensors
 from mechint_arith.models.foreign_json import Stated, beside, read_stated
 from mechint_arith.models.foreign_layout import LENS, MIX, TRANSPOSED, detect, to_lens
@@ -27,19 +27,19 @@ def load_checkpoint(path: str | os.PathLike[str], hints: Hints | None = None) ->
 
     Raises `InputError` that says in one line what is wrong with the file.
     """
-    hints = hints or Hints()
+    with naming(path):
+        return _read(path, hints or Hints())
+
+
+def _read(path: str | os.PathLike[str], hints: Hints) -> Checkpoint:
     if describe(path) == "safetensors" and own.read_header(path) is not None:
         return agreeing(own.read(path), hints, str(path), own=True)
     tensors = read_tensors(path)
     config = hints.config or beside(Path(path))
-    stated = Stated() if config is None else read_stated(config, op=hints.op)
+    stated = Stated() if config is None else read_stated(Path(config), op=hints.op)
     loaded = read_layout(tensors, hints, stated, str(path))
-    check_weights(loaded.weights, loaded.config, str(path))
     task, loaded, assumed = guess_task(loaded, hints, stated, str(path))
-    try:
-        check_fit(loaded.config, task)
-    except InputError as error:
-        raise InputError(f"{path}: {error}") from error
+    check_fit(loaded.config, task)
     source = {
         "layout": loaded.layout,
         "told": loaded.told,
@@ -50,7 +50,7 @@ def load_checkpoint(path: str | os.PathLike[str], hints: Hints | None = None) ->
         "assumed": assumed,
         "split_known": hints.split_seed is not None,
     }
-    found = Checkpoint(loaded.config, loaded.weights, task, meta={"source": source})
+    found = Checkpoint(loaded.config, loaded.weights, task, meta={"source": source}, file=str(path))
     return agreeing(found, hints, str(path), own=False)
 
 

@@ -11,6 +11,7 @@ from mechint_arith.models import checkpoint as own
 from mechint_arith.models.checkpoint import Checkpoint, read, save
 from mechint_arith.models.config import ModelConfig
 from mechint_arith.models.init import initial_weights
+from mechint_arith.models.load import load_checkpoint
 from mechint_arith.tasks.assign_add import AssignAdd
 
 TASK = AssignAdd(p=7, n_vars=3, length=9, never_left=1, never_right=1)
@@ -74,13 +75,16 @@ def test_a_kill_between_write_and_move_leaves_the_earlier_file_whole(
     assert path.read_bytes() == before
 
 
-def rewritten(path, change) -> None:
-    """Save the same tensors with a changed header."""
+def rewritten(path, change, turn=lambda tensors: None) -> None:
+    """Save a checkpoint again with a changed header and other tensors."""
     from safetensors.torch import load_file, save_file
 
-    header = own.read_header(path)
-    change(header)
-    save_file(load_file(path), path, metadata={own.HEADER: json.dumps(header)})
+    header, tensors = own.read_header(path), load_file(path)
+    text = change(header)
+    turn(tensors)
+    save_file(
+        tensors, path, metadata={own.HEADER: text if isinstance(text, str) else json.dumps(header)}
+    )
 
 
 @pytest.mark.parametrize(
@@ -94,14 +98,76 @@ def rewritten(path, change) -> None:
         (lambda h: h["task"].update(p=11), "model and task do not fit"),
         (lambda h: h["model"].update(d_model=9), r"embed.W_E is \[13, 8\], expected \[13, 9\]"),
         (lambda h: h["model"].update(extra=9), "header is damaged"),
+        (lambda h: h["model"].update(n_layers=2.0), r"n_layers must be a whole number, not 2\.0"),
+        (lambda h: h["model"].update(d_mlp=5), "d_mlp must be a list"),
+        (lambda h: h["model"].update(causal=1), "causal must be true or false"),
+        (lambda h: h["task"].update(p=7.0), r"p must be a whole number, not 7\.0"),
+        (lambda h: h["task"].update(p=10**15), "do not fit|of memory"),
+        (lambda h: h["task"].update(n_vars=10**9), "is damaged|of memory"),
+        (lambda h: h.update(task={"name": "modular", "p": 10**9}), "is damaged|of memory"),
+        (lambda h: h.update(task=[1]), "header is damaged"),
+        (lambda h: h.update(model=None), "header is damaged"),
+        (lambda h: h.update(step="ten"), "step must be a whole number or null, not 'ten'"),
+        (lambda h: h.update(seed=1.5), r"seed must be a whole number or null, not 1\.5"),
+        (lambda h: h.update(meta=[]), "meta must be Mapping"),
+        (lambda h: "{", "header is damaged"),
+        (lambda h: "[]", r"no JSON object, but \[\]"),
+        (lambda h: "3", "no JSON object, but 3"),
+        (lambda h: "[" * 100_000, "header is damaged"),
     ],
 )
 def test_damaged_headers_say_what_is_wrong(tmp_path, checkpoint, change, complaint):
     path = tmp_path / "a.safetensors"
     save(path, checkpoint)
     rewritten(path, change)
-    with pytest.raises(InputError, match=complaint):
+    for reader in (read, load_checkpoint):
+        with pytest.raises(InputError, match=complaint) as caught:
+            reader(path)
+        assert str(caught.value).count(str(path)) == 1
+        assert "\n" not in str(caught.value)
+
+
+def put(name, tensor):
+    return lambda tensors: tensors.update({name: tensor})
+
+
+@pytest.mark.parametrize(
+    ("turn", "complaint"),
+    [
+        (lambda t: t.pop("embed.W_E"), "missing embed.W_E"),
+        (lambda t: t.pop("blocks.1.mlp.W_out"), "missing blocks.1.mlp.W_out"),
+        (put("extra", torch.ones(2)), "unexpected extra"),
+        (put("embed.W_E", torch.ones(13, 9)), r"embed.W_E is \[13, 9\], expected \[13, 8\]"),
+        (put("embed.W_E", torch.ones(13, 8, dtype=torch.int8)), "torch.int8, expected real"),
+        (put("embed.W_E", torch.ones(13, 8, dtype=torch.complex64)), "expected real numbers"),
+        (put("embed.W_E", torch.full((13, 8), torch.nan)), "NaN or infinite weights"),
+    ],
+)
+def test_damaged_tensors_say_what_is_wrong(tmp_path, checkpoint, turn, complaint):
+    path = tmp_path / "a.safetensors"
+    save(path, checkpoint)
+    rewritten(path, lambda header: None, turn)
+    with pytest.raises(InputError, match=complaint) as caught:
         read(path)
+    assert str(caught.value).count(str(path)) == 1
+
+
+@pytest.mark.parametrize("dtypes", [(torch.bfloat16,), (torch.float16, torch.float32)])
+def test_half_precision_becomes_single_and_no_weight_changes(tmp_path, checkpoint, dtypes):
+    path = tmp_path / "a.safetensors"
+    save(path, checkpoint)
+
+    def halve(tensors):
+        for i, name in enumerate(tensors):
+            tensors[name] = tensors[name].to(dtypes[i % len(dtypes)])
+
+    rewritten(path, lambda header: None, halve)
+    back = read(path)
+    assert {w.dtype for w in back.weights.values()} == {torch.float32}
+    for i, (name, w) in enumerate(back.weights.items()):
+        stored = checkpoint.weights[name].to(dtypes[i % len(dtypes)])
+        assert torch.equal(w, stored.float()) or len(dtypes) > 1
+    assert back.file == str(path)
 
 
 def test_nan_weights_are_refused(tmp_path, checkpoint):
@@ -114,8 +180,6 @@ def test_nan_weights_are_refused(tmp_path, checkpoint):
 
 @pytest.mark.parametrize("keep", [0, 5, 200, 3000])
 def test_truncated_files_are_refused(tmp_path, checkpoint, keep):
-    from mechint_arith.models.load import load_checkpoint
-
     path = tmp_path / "a.safetensors"
     save(path, checkpoint)
     path.write_bytes(path.read_bytes()[:keep])
