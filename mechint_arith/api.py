@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from mechint_arith.asking import Answer
@@ -41,14 +42,13 @@ def checkpoint_of(model: HookedTransformer | Checkpoint) -> Checkpoint:
         return model
     weights = {name: w.detach() for name, w in model.state_dict().items()}
     known = model.checkpoint
-    task, step, seed, meta = model.task, None, None, {}
-    if known is not None:
-        step, seed, meta = known.step, known.seed, dict(known.meta)
-    if task is None:
+    if model.task is None:
         from mechint_arith.errors import InputError
 
         raise InputError("this model has no task: HookedTransformer(config, weights, task=…)")
-    return Checkpoint(model.config, weights, task, step, seed, meta)
+    if known is None:
+        return Checkpoint(model.config, weights, model.task)
+    return replace(known, config=model.config, weights=weights, task=model.task)
 
 
 def ask(model: HookedTransformer | Checkpoint, prompt: str, *, top: int = 5) -> Answer:

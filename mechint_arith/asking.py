@@ -5,20 +5,23 @@ A value for terminal and figure; nothing is printed here.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
+from contextlib import nullcontext
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
 import torch
 
-from mechint_arith.errors import InputError
-from mechint_arith.models.reader import reader
+from mechint_arith.errors import InputError, naming
+from mechint_arith.metrics import finite
+from mechint_arith.models.staged import Staged
 from mechint_arith.models.transformer import Transformer
-from mechint_arith.tasks import Task
+from mechint_arith.tasks import Task, vocab
 from mechint_arith.tasks.assign_add import AssignAdd
 from mechint_arith.tasks.batch import Batch
-from mechint_arith.tasks.modular import ModularTask
+from mechint_arith.tasks.modular import OPERATIONS, ModularTask
 
 if TYPE_CHECKING:
     import plotly.graph_objects as go
@@ -74,7 +77,7 @@ class Answer:
 
 
 def read_prompt(task: Task, prompt: str) -> Batch:
-    """Read one prompt of a task: `a 7 b 12 + a b =` or, for modular tasks, `7 12 =`.
+    """Read one prompt of a task: `a 7 b 12 + a b =`, `7 + 12 =` or, for modular tasks, also `7 12 =`.
 
     Raises `InputError` that says what the prompt should look like.
     """
@@ -88,39 +91,52 @@ def read_prompt(task: Task, prompt: str) -> Batch:
 
 
 def _modular(task: ModularTask, prompt: str) -> Batch:
-    words = [word for word in prompt.split() if word not in ("=", "+", "-", "*", "/")]
-    form = f"prompt {prompt!r}: expected two numbers from 0 to {task.p - 1}, such as '3 4 ='"
-    if len(words) != 2 or not all(word.isdecimal() and int(word) < task.p for word in words):
+    sign, last = OPERATIONS[task.op], task.p - 1
+    form = f"prompt {prompt!r:.200}: expected two numbers from 0 to {last}, such as '3 {sign} 4 =' or '3 4 ='"
+    words = re.sub(r"([-+*/=])", r" \1 ", prompt).split()
+    if words[-1:] == [vocab.EQUALS]:
+        del words[-1]
+    if words[1:2] == [sign]:
+        del words[1]
+    numbers = [task.vocab.ids.get(word, task.p) for word in words]
+    if len(numbers) != 2 or max(numbers) >= task.p:
         raise InputError(form)
-    pair = int(words[0]) * task.p + int(words[1])
-    if not task.valid[pair]:
-        raise InputError(f"{form}; {words[0]} {task.op} {words[1]} has no answer modulo {task.p}")
-    return task.batch(np.array([pair]))
+    a, b = numbers
+    if not task.valid[a * task.p + b]:
+        raise InputError(f"{form}; {a} {task.op} {b} has no answer modulo {task.p}")
+    return task.batch(np.array([a * task.p + b]))
 
 
 def ask(checkpoint: Checkpoint, prompt: str, *, top: int = 5) -> Answer:
-    """Run one prompt. Raises `InputError` for a prompt that the model's task cannot read."""
+    """Run one prompt.
+
+    Raises `InputError` for a prompt that the model's task cannot read, or logits that are not finite.
+    """
     from mechint_arith.circuits.attribution import direct_attribution
 
     if top < 1:
         raise InputError(f"at least one answer is shown: top must be 1 or more, not {top}")
     batch = read_prompt(checkpoint.task, prompt)
-    tokens = torch.from_numpy(batch.tokens)
     with torch.no_grad():
-        run = reader(checkpoint.config, checkpoint.weights, read=batch.read)(tokens)
         network = Transformer(checkpoint.config, checkpoint.weights).eval()
+        staged = Staged(network, (batch.read,))
+        run = staged.record(torch.from_numpy(batch.tokens))
         attribution = direct_attribution(network, batch)
-        probability = run.logits[0].softmax(-1)
-        best = run.logits[0].topk(min(top, len(probability))).indices.tolist()
+    logits, parts = run.logits[0, 0], attribution.values[:, 0]
+    with naming(checkpoint.file) if checkpoint.file else nullcontext():
+        finite(torch.cat([logits, torch.from_numpy(parts).to(logits)]))
+    probability = logits.softmax(-1)
+    best = logits.topk(min(top, len(logits))).indices.tolist()
     attention = {}
-    for layer, pattern in enumerate(run.patterns):
-        at_read = pattern[0] if pattern.ndim == 3 else pattern[0, :, batch.read]
-        for head, row in enumerate(at_read.numpy()):
+    for layer in range(checkpoint.config.n_layers):
+        place = (layer, "pattern")
+        query = batch.read if staged.columns(place) is None else 0
+        for head, row in enumerate(run.values[place][0, :, query].numpy()):
             attention[f"layer {layer} head {head}"] = row
     return Answer(
         tuple(checkpoint.task.vocab.decode(batch.tokens[0].tolist())),
         int(batch.labels[0]),
-        tuple((a, float(probability[a]), float(run.logits[0, a])) for a in best),
+        tuple((a, float(probability[a]), float(logits[a])) for a in best),
         attention,
-        tuple(zip(attribution.names, attribution.values[:, 0].tolist(), strict=True)),
+        tuple(zip(attribution.names, parts.tolist(), strict=True)),
     )

@@ -14,9 +14,12 @@ from mechint_arith.tasks.batch import Batch
 def from_text(task: AssignAdd, prompts: Sequence[str]) -> Batch:
     """Read prompts such as `a 7 b 12 + a b =`; `PAD*6` repeats; missing PADs are put in front.
 
-    Raises `InputError` that names the prompt and what is wrong with it: an unknown symbol, a missing query,
-    too many tokens, a variable that is assigned twice or not at all.
+    The sign of a query may also stand between its operands, as in `7 + 12 =`; models read it in front of them.
+    Raises `InputError` where there is no prompt, and names a prompt and what is wrong with it: an unknown symbol, a
+    missing query, too many tokens, a variable that is assigned twice or not at all.
     """
+    if not prompts:
+        raise InputError("at least one prompt is needed, such as '+ 7 12 ='")
     parsed = [_parse(task, prompt) for prompt in prompts]
     tokens, at, form, a, b, left, right, count = (
         np.array(column) for column in zip(*parsed, strict=True)
@@ -24,12 +27,27 @@ def from_text(task: AssignAdd, prompts: Sequence[str]) -> Batch:
     return finish(task, tokens, at, form, a, b, left, right, count)
 
 
+def _words(task: AssignAdd, prompt: str, where: str) -> list[str]:
+    """Return the symbols of a prompt with its query written `+ lhs rhs =`."""
+    words: list[str] = []
+    for word in re.sub(r"([+=])", r" \1 ", prompt).split():
+        if not (repeated := re.fullmatch(r"PAD\*0*([0-9]+)", word)):
+            words.append(word)
+        elif len(repeated[1]) > 4:
+            raise InputError(f"{where}: {word:.20}, but this model reads {task.length} tokens")
+        else:
+            words += [vocab.PAD] * int(repeated[1])
+    if words[-3:-2] == [vocab.PLUS] and words[-4:-3] not in ([], [vocab.PLUS]):
+        words[-4:-2] = [vocab.PLUS, words[-4]]
+    return words
+
+
 def _parse(task: AssignAdd, prompt: str) -> tuple[object, ...]:
-    words = re.sub(r"PAD\*(\d+)", lambda m: "PAD " * int(m[1]), prompt).split()
-    where = f"prompt {prompt!r}"
+    where = f"prompt {prompt!r:.200}"
+    words = _words(task, prompt, where)
     if len(words) < 4 or words[-4] != vocab.PLUS or words[-1] != vocab.EQUALS:
         raise InputError(
-            f"{where}: expected assignments, if any, then a query such as '+ a b =' or '+ 7 12 ='"
+            f"{where}: expected assignments, if any, then a query, such as 'a 7 b 12 + a b =' or '+ 7 12 ='"
         )
     if len(words) > task.length:
         raise InputError(f"{where}: {len(words)} tokens, but this model reads {task.length}")

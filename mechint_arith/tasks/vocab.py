@@ -34,7 +34,7 @@ class Vocab:
         for symbol in symbols:
             if symbol not in self.ids:
                 raise InputError(
-                    f"unknown symbol {symbol!r}: this model reads numbers 0 to {self.n_numbers - 1}"
+                    f"unknown symbol {symbol!r:.40}: this model reads numbers 0 to {self.n_numbers - 1}"
                     f" and {' '.join(self.symbols[self.n_numbers :])}"
                 )
             found.append(self.ids[symbol])
