@@ -18,6 +18,7 @@ from mechint_arith.digit_circuits import (
     attention,
     carry_sharing,
     leak,
+    lone_digits,
     offset_overlap,
     patch_digits,
 )
@@ -63,8 +64,20 @@ def _model(checkpoint: Checkpoint, n: int) -> dict[str, Any]:
             if i > 1
         },
         "patches": {
-            str(m): patch_digits(model, task, m, np.random.default_rng(m), n=n).as_dict()
+            f"{operand}, {m} digits": patch_digits(
+                model, task, m, np.random.default_rng(m), operand=operand, n=n
+            ).as_dict()
+            for operand in ("a", "b")
             for m in (task.digits, LENGTH)
+        },
+        "lone_digits": {
+            operand: {
+                str(j): found.as_dict()
+                for j, found in lone_digits(
+                    model, task, np.random.default_rng(0), operand=operand, n=n
+                ).items()
+            }
+            for operand in ("a", "b")
         },
         "leak": {
             str(m): leak(model, task, m, n=n).as_dict() for m in range(task.digits + 1, LENGTH + 1)

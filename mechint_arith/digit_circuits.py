@@ -3,7 +3,8 @@
 * `attention`: where each answer digit looks, trained and upward; `offset_overlap` says whether a head keeps
   its offsets.
 * `patch_digits`: one digit of a is replaced; how often does each answer digit change, and how often would it
-  under the truth and under the truncated function?
+  under the truth and under the truncated function? `lone_digits`: the same for one digit in a slot that training
+  always leaves empty.
 * `carry_sharing`: are carries made by the same neurons at every position? The question of `sharing`, with answer
   positions in place of routes and its indices OVERLAP and SIGMA.
 
@@ -45,7 +46,7 @@ class AttentionMap:
 
 @dataclass(frozen=True)
 class DigitPatches:
-    """What replacing digit j of a by another does to answer digit i; shares of n pairs."""
+    """What replacing digit j of one operand by another does to answer digit i; shares of n pairs."""
 
     changed: Float[Array, "operand answer"]
     """The model's greedy answer digit changes."""
@@ -137,32 +138,72 @@ def attention_by_digit(
 
 
 def patch_digits(
-    model: Transformer, task: DigitsTask, length: int, rng: np.random.Generator, *, n: int = 1000
+    model: Transformer,
+    task: DigitsTask,
+    length: int,
+    rng: np.random.Generator,
+    *,
+    operand: str = "a",
+    n: int = 1000,
 ) -> DigitPatches:
-    """Replace each digit of a by another one, on n pairs of exactly `length` digits.
+    """Replace each digit of one operand by another one, on n pairs of exactly `length` digits.
 
     The top digit stays above 0, so the length stays. Answers are written greedily in both runs, so the effect
-    includes what earlier answer digits pass on. Raises `InputError` where a layout writes no digits of a.
+    includes what earlier answer digits pass on. Raises `InputError` for an operand other than a and b, and for
+    b where it has one digit only.
     """
     batch = digits.test_batch(task, length, n, rng)
-    a, b = digits.operands(task, batch)
+    numbers = _numbers(task, batch, operand)
+    digit = numbers[operand]
     base = decode(model, task, batch)
     truth, truncated = batch.labels, digits.truncated_labels(task, batch)
     changed: dict[str, list[Array]] = {name: [] for name in ("changed", "truth", "truncated")}
     anywhere = []
     for j in range(length):
         lowest = 1 if j == length - 1 else 0
-        other = a.copy()
-        steps = rng.integers(1, task.base - lowest, size=len(a)) if task.base - lowest > 1 else 0
-        other[:, j] = (a[:, j] - lowest + steps) % (task.base - lowest) + lowest
-        patched = digits.build(task, other, b)
+        other, high = digit.copy(), task.base - lowest
+        steps = rng.integers(1, high, size=len(digit)) if high > 1 else 0
+        other[:, j] = (digit[:, j] - lowest + steps) % high + lowest
+        patched = digits.build(task, *{**numbers, operand: other}.values())
         answer = decode(model, task, patched)
         changed["changed"].append((answer != base).mean(0))
         changed["truth"].append((patched.labels != truth).mean(0))
         changed["truncated"].append((digits.truncated_labels(task, patched) != truncated).mean(0))
-        anywhere.append(share(int((answer != base).any(1).sum()), len(a)))
+        anywhere.append(share(int((answer != base).any(1).sum()), len(digit)))
     tables = {name: np.stack(rows) for name, rows in changed.items()}
-    return DigitPatches(**tables, any_changed=tuple(anywhere), n=len(a))
+    return DigitPatches(**tables, any_changed=tuple(anywhere), n=len(digit))
+
+
+def _numbers(task: DigitsTask, batch: Batch, operand: str) -> dict[str, Array]:
+    """Return the digits of a and b, of which `operand` is going to be changed."""
+    if operand not in ("a", "b") or (operand == "b" and task.single_b):
+        raise InputError(f"digits of a, or of a longer b, can be changed; got {operand!r}")
+    return dict(zip(("a", "b"), digits.operands(task, batch), strict=True))
+
+
+def lone_digits(
+    model: Transformer,
+    task: DigitsTask,
+    rng: np.random.Generator,
+    *,
+    operand: str = "a",
+    n: int = 1000,
+) -> dict[int, Estimate]:
+    """Return, for each digit beyond the training length, how often the answer changes when it alone is no longer 0.
+
+    Pairs of exactly the training length. It tells which empty slots a model takes as a sign of where it is, which
+    replacing one digit by another cannot. Raises `InputError` as `patch_digits` does.
+    """
+    batch = digits.test_batch(task, task.digits, n, rng)
+    numbers = _numbers(task, batch, operand)
+    base = decode(model, task, batch)
+    found = {}
+    for j in range(task.digits, task.longest):
+        other = numbers[operand].copy()
+        other[:, j] = rng.integers(1, task.base, size=len(other))
+        answer = decode(model, task, digits.build(task, *{**numbers, operand: other}.values()))
+        found[j] = share(int((answer != base).any(1).sum()), len(other))
+    return found
 
 
 def leak(

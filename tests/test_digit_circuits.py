@@ -12,6 +12,7 @@ from mechint_arith.digit_circuits import (
     carry_effects,
     carry_sharing,
     leak,
+    lone_digits,
     offset_overlap,
     patch_digits,
 )
@@ -87,19 +88,43 @@ def planted(monkeypatch):
     return plant
 
 
-def test_patches_of_the_truth_and_of_the_truncated_function(planted):
+@pytest.mark.parametrize("operand", ["a", "b"])
+def test_patches_of_the_truth_and_of_the_truncated_function(planted, operand):
     model = network()
     planted(lambda task, batch: batch.labels)
-    found = patch_digits(model, TASK, 4, np.random.default_rng(0), n=300)
+    found = patch_digits(model, TASK, 4, np.random.default_rng(0), operand=operand, n=300)
     assert (found.changed == found.truth).all()
     assert all(share.value == 1 for share in found.any_changed)
     assert (np.diag(found.truth) == 1).all()
     assert not np.tril(found.truth, -1).any()
     planted(digits.truncated_labels)
-    found = patch_digits(model, TASK, 4, np.random.default_rng(0), n=300)
+    found = patch_digits(model, TASK, 4, np.random.default_rng(0), operand=operand, n=300)
     assert (found.changed == found.truncated).all()
     assert [share.value for share in found.any_changed] == [1, 1, 0, 0]
     assert found.as_dict()["n"] == 300
+
+
+@pytest.mark.parametrize("operand", ["a", "b"])
+def test_lone_digits_tell_which_empty_slot_is_read(planted, operand):
+    place = getattr(TASK.layout, f"{operand}_places")[3]
+    planted(lambda task, batch: batch.labels + (batch.tokens[:, [place]] != 0))
+    found = lone_digits(network(), TASK, np.random.default_rng(0), operand=operand, n=100)
+    other = lone_digits(
+        network(), TASK, np.random.default_rng(0), operand="ab"[operand == "a"], n=100
+    )
+    assert found[3].value == 1
+    planted(digits.truncated_labels)
+    found = lone_digits(network(), TASK, np.random.default_rng(0), operand=operand, n=100)
+    assert {j: e.value for j, e in found.items()} == {2: 0, 3: 0}
+    assert set(other) == set(found)
+
+
+def test_digits_of_other_operands_are_refused():
+    with pytest.raises(InputError, match="got 'c'"):
+        lone_digits(network(), TASK, np.random.default_rng(0), operand="c")
+    single = DigitsTask(op="mul", digits=2, longest=3, single_b=True)
+    with pytest.raises(InputError, match="got 'b'"):
+        patch_digits(network(), single, 2, np.random.default_rng(0), operand="b")
 
 
 def test_leak_is_none_for_the_truncated_function_and_nearly_all_for_the_truth(planted):
