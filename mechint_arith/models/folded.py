@@ -131,10 +131,10 @@ class Folded:
         values = self.values[:, :, : c.d_vocab + n_pos]
         resid_mid = resid_pre + coefficient.flatten(0, 2).T @ values.flatten(0, 2) + self.constant
         post, logits = self.after_mid(resid_mid)
-        patterns = (pattern.permute(2, 0, 1),)
+        patterns = [pattern.permute(2, 0, 1)]
         if movers:
-            patterns = (first.permute(3, 0, 1, 2), *patterns)
-        return Run(logits, resid_pre, resid_mid, post, patterns)
+            patterns.insert(0, first.permute(3, 0, 1, 2))
+        return Run(logits, resid_pre, resid_mid, post, tuple(patterns))
 
     def after_mid(
         self, resid_mid: Float[Tensor, "batch d_model"]
