@@ -1,4 +1,4 @@
-"""The measured cells of length generalisation as Markdown, predicted and measured side by side.
+"""The measured cells of length generalisation as Markdown: the sixteen first, then every cell by group.
 
 mechint-arith cells analyses/length_cells.toml --out runs/cells --summary analyses/results/length_cells.json
 python analyses/length_table.py --out analyses/results
@@ -14,29 +14,34 @@ from typing import Any
 from mechint_arith.files import write_text
 
 MEASURED = Path(__file__).parent / "results" / "length_cells.json"
+SIXTEEN = "sixteen"
 VERDICTS = ("as predicted", "not as predicted", "not converged")
+NOTE = """\
+Exact match in %, up to {n:,} pairs per length and run; means over converged runs (in domain 99 % or more), with every
+run's value in brackets. Agreement: exact match with the truncated function. Verdicts: runs as predicted / not as
+predicted / not converged."""
 
 
 def main(out: Path, smoke: bool = False) -> str:
     """Write `length_cells.md` from `length_cells.json`; smoke: of the first three cells."""
     values = json.loads(MEASURED.read_text(encoding="utf-8"))
     cells = [cell for cell in values["cells"] if cell["runs"]]
-    lines = [
-        f"Made by `{values['command']}` and `python analyses/length_table.py`.",
-        "",
-        f"Exact match in %, up to {values['n']:,} pairs per length and run; means over converged runs, with every"
-        " run's value in brackets. Agreement: exact match with the truncated function. Verdicts: runs as predicted"
-        " / not as predicted / not converged.",
-    ]
+    cells = cells[:3] if smoke else cells
+    lines = [f"Made by `{values['command']}` and `python analyses/length_table.py`.", ""]
+    lines += [NOTE.format(n=values["n"]), "", "## The sixteen cells", ""]
+    lines += ["| task | encoding | region | digits | predicted | measured | agreement | verdicts |"]
+    lines += ["|---|---|---|---|---|---|---|---|"]
+    for cell in cells:
+        if cell["group"] == SIXTEEN:
+            lines += [_cell(cell, region) for region in ("downward", "upward")]
     for group in dict.fromkeys(cell["group"] for cell in cells):
-        chosen = [cell for cell in cells if cell["group"] == group]
-        lines += ["", f"## {group}", ""]
+        lines += ["", f"## Runs: {group}", ""]
         lines += [
             "| cell | in domain | downward | upward | digits | predicted | measured | agreement |"
         ]
         lines += ["|---|---|---|---|---|---|---|---|"]
-        for cell in chosen[:3] if smoke else chosen:
-            lines += _rows(cell)
+        for cell in cells:
+            lines += _rows(cell) if cell["group"] == group else []
     missing = [f"{c['name']} seed {s}" for c in values["cells"] for s in c["missing"]]
     lines += ["", "Not run: " + (", ".join(missing) or "nothing") + "."]
     text = "\n".join(lines) + "\n"
@@ -44,28 +49,52 @@ def main(out: Path, smoke: bool = False) -> str:
     return text
 
 
+def _cell(cell: dict[str, Any], region: str) -> str:
+    """One of the sixteen: a region of a task and an encoding, its lengths side by side."""
+    rows = [row for row in cell["lengths"] if row["region"] == region]
+    lengths = ", ".join(str(row["length"]) for row in rows)
+    predicted = ", ".join(_predicted(row) for row in rows)
+    shares = (", ".join(_mean(row[key]) for row in rows) for key in ("accuracy", "agreement"))
+    told = (_task(cell["task"]), cell["encoding"], region, lengths, predicted, *shares)
+    return f"| {' | '.join(told)} | {_verdicts(cell, region)} |"
+
+
+def _task(task: dict[str, Any]) -> str:
+    name = {"add": "addition", "mul": "multiplication"}[task["op"]]
+    modulus = f" mod {task['modulus']}" if task["modulus"] else ""
+    return f"{name}{modulus}, base {task['base']}, n = {task['digits']}"
+
+
 def _rows(cell: dict[str, Any]) -> list[str]:
     in_domain = " ".join(f"{100 * run['in_domain']['value']:.1f}" for run in cell["runs"])
-    counts = [
-        " / ".join(str(cell["verdicts"].get(region, {}).get(v, 0)) for v in VERDICTS)
-        for region in ("downward", "upward")
-    ]
-    head = f"| {cell['name']} | {in_domain} | {counts[0]} | {counts[1]} |"
+    down, up = (_verdicts(cell, region) for region in ("downward", "upward"))
+    head = f"| {cell['name']} | {in_domain} | {down} | {up} |"
     upward = [row for row in cell["lengths"] if row["region"] == "upward"]
     if not upward:
         return [f"{head} | | | |"]
     rows = []
     for row in upward:
-        predicted = "not 100" if row["predicted"] is None else f"{100 * row['predicted']:.2f}"
         shares = " | ".join(_values(row[key]) for key in ("accuracy", "agreement"))
-        rows.append(f"{head} {row['length']} | {predicted} | {shares} |")
+        rows.append(f"{head} {row['length']} | {_predicted(row)} | {shares} |")
         head = "| | | | |"
     return rows
 
 
+def _verdicts(cell: dict[str, Any], region: str) -> str:
+    return " / ".join(str(cell["verdicts"].get(region, {}).get(v, 0)) for v in VERDICTS)
+
+
+def _predicted(row: dict[str, Any]) -> str:
+    return "not 100" if row["predicted"] is None else f"{100 * row['predicted']:.2f}"
+
+
+def _mean(shares: list[float]) -> str:
+    return f"{100 * sum(shares) / len(shares):.1f}"
+
+
 def _values(shares: list[float]) -> str:
-    mean = f"{100 * sum(shares) / len(shares):.1f}"
-    return mean if len(shares) == 1 else f"{mean} ({', '.join(f'{100 * x:.1f}' for x in shares)})"
+    every = ", ".join(f"{100 * x:.1f}" for x in shares)
+    return _mean(shares) if len(shares) == 1 else f"{_mean(shares)} ({every})"
 
 
 if __name__ == "__main__":
