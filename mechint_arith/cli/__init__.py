@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import errno
+import io
 import os
 import sys
 from typing import Any, NoReturn
@@ -64,11 +66,15 @@ STOPPED = {
 
 def main() -> None:
     """Run the command line; what a user can mend is one line on stderr and exit code 2."""
+    if isinstance(sys.stdout, io.TextIOWrapper):
+        sys.stdout.reconfigure(errors="replace")  # a terminal may not know every sign printed
     arguments = sys.argv[1:]
     command = typer.main.get_command(app)
     try:
         with command.make_context("mechint-arith", list(arguments)) as context:
             command.invoke(context)
+        if sys.stdout is not None:
+            sys.stdout.flush()
     except typer.Exit as end:
         sys.exit(end.exit_code)
     except UsageError as error:
@@ -86,9 +92,19 @@ def main() -> None:
         print(f"stopped{STOPPED.get(name, '')}", file=sys.stderr)
         sys.exit(130)
     except BrokenPipeError:
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # what is left to flush
+        _discard_output()
         sys.exit(1)
+    except OSError as error:
+        if error.filename is not None or error.errno != errno.ENOSPC:
+            raise
+        _discard_output()
+        _fail(f"cannot write the output: {error.strerror}")
     sys.exit(0)
+
+
+def _discard_output() -> None:
+    """Let what is left to flush go nowhere: Python flushes once more when it ends."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
 def _fail(message: str) -> NoReturn:

@@ -15,24 +15,22 @@ if TYPE_CHECKING:
     from mechint_arith.asking import Answer
 
 
+@o.outside_files()
 def ask(
-    prompt: Annotated[
-        str, typer.Argument(help="Such as 'a 7 b 12 + a b =' or, for modular models, '7 12 ='.")
-    ],
+    prompt: Annotated[str, typer.Argument(help="Such as '7 + 12 =' or 'a 7 b 12 + a b ='.")],
     ckpt: o.OneCkpt,
     top: Annotated[int, typer.Option(help="How many answers to show.")] = 5,
     figure: Annotated[
         Path | None, typer.Option(help="Also write the attention figure: .html.")
     ] = None,
     as_json: o.AsJson = False,
-    task: o.TaskName = None,
-    p: o.P = None,
+    *,
+    hints: o.Hints,
 ) -> None:
     """Ask a model one thing: its answers, where it looks from `=`, and what each part adds.
 
     Example: `mechint-arith ask --ckpt checkpoints/assign_add_small/step_006000.safetensors "a 3 b 5 + a b ="`
     """
-    import json
     from dataclasses import asdict
 
     from rich.console import Console
@@ -40,8 +38,9 @@ def ask(
     from mechint_arith.asking import ask as run_ask
     from mechint_arith.models.load import load_checkpoint
 
+    o.require_writable(None, figure)
     o.set_threads(1)
-    checkpoint = load_checkpoint(ckpt, o.hints(task=task, p=p))
+    checkpoint = load_checkpoint(ckpt, hints)
     answer = run_ask(checkpoint, prompt, top=top)
     if figure is not None:
         from mechint_arith.figures.export import save
@@ -49,9 +48,15 @@ def ask(
         save(answer.figure(), figure)
     if as_json:
         attention = {name: row.tolist() for name, row in answer.attention.items()}
-        print(json.dumps({**asdict(answer), "attention": attention}))
+        source = checkpoint.meta.get("source")
+        o.print_json({**asdict(answer), "attention": attention, "source": source})
         return
-    _print(Console(), answer)
+    console = Console()
+    if "source" in checkpoint.meta:
+        from mechint_arith.cli.fourier_summary import how_read
+
+        console.print(how_read(checkpoint), style="dim", highlight=False, markup=False)
+    _print(console, answer)
 
 
 def _print(console: Console, answer: Answer) -> None:
@@ -73,10 +78,11 @@ def _print(console: Console, answer: Answer) -> None:
     attention = Table(
         "attention from =", *answer.attention, box=None, header_style="bold", pad_edge=False
     )
+    bar = "#" if console.options.ascii_only else "█"
     for i, token in enumerate(answer.tokens):
         row = [float(weights[i]) for weights in answer.attention.values()]
         if token != "PAD" or max(row) >= 0.01:
-            bars = (f"{w:.3f} {'█' * round(20 * w):<20}" for w in row)
+            bars = (f"{w:.3f} {bar * round(20 * w):<20}" for w in row)
             attention.add_row(f"{i:>2} {token}", *bars)
     console.print(attention)
     console.print()
