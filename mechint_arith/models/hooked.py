@@ -102,6 +102,23 @@ class HookedTransformer(Transformer, HookedRootModule):
             self.cfg.device = str(next(self.parameters()).device)
         return moved
 
+    def forward(self, tokens: Tensor, **options: Any) -> Tensor:
+        """Return what `Transformer.forward` does. Raises `InputError` for token ids or lengths it does not have."""
+        if not tokens.is_floating_point():
+            self._require_tokens(tokens)
+        return super().forward(tokens, **options)
+
+    def _require_tokens(self, tokens: Tensor) -> None:
+        c = self.config
+        if tokens.ndim != 2 or tokens.shape[1] > c.n_ctx:
+            raise InputError(
+                f"tokens should be [batch pos] with at most {c.n_ctx} positions; got {list(tokens.shape)}"
+            )
+        if tokens.numel() and not 0 <= int(tokens.min()) <= int(tokens.max()) < c.d_vocab:
+            raise InputError(
+                f"token ids go from 0 to {c.d_vocab - 1}; got {int(tokens.min())} to {int(tokens.max())}"
+            )
+
     @contextmanager
     def hooks(
         self,

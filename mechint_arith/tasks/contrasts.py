@@ -9,7 +9,7 @@ import numpy as np
 from mechint_arith.errors import InputError
 from mechint_arith.tasks.assign_add import ROUTES, AssignAdd, matched
 from mechint_arith.tasks.batch import Batch
-from mechint_arith.tasks.checked import place
+from mechint_arith.tasks.checked import amount, place
 
 OPERANDS = {"lhs": "a", "rhs": "b"}
 
@@ -27,7 +27,7 @@ def contrasting(
         raise InputError(f"change is lhs or rhs, not {change!r}")
     if n < 1:
         raise InputError(f"at least one prompt is needed, not {n}")
-    rng = np.random.default_rng((seed, 500))
+    rng = np.random.default_rng((amount(seed, "the seed"), 500))
     seen = task.pairs(held=False)
     clean = matched(task, seen[rng.integers(0, len(seen), n)], rng)[route]
     number = OPERANDS[change]

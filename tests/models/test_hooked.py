@@ -132,6 +132,21 @@ def test_hooks_that_would_do_nothing_or_break_shapes_raise_and_leave_nothing_beh
     assert not any(point.has_hooks() for point in hooked.hook_dict.values())
 
 
+@pytest.mark.parametrize(
+    ("ids", "complaint"),
+    [
+        (torch.full((1, 6), 13), "go from 0 to 12; got 13 to 13"),
+        (torch.full((1, 6), -1), "got -1 to -1"),
+        (torch.zeros(1, 7, dtype=torch.long), r"at most 6 positions; got \[1, 7\]"),
+        (torch.zeros(6, dtype=torch.long), r"should be \[batch pos\].* got \[6\]"),
+    ],
+)
+def test_tokens_that_the_model_does_not_have_are_refused(hooked, ids, complaint):
+    for call in (hooked, hooked.run_with_hooks, hooked.run_with_cache):
+        with pytest.raises(InputError, match=complaint):
+            call(ids)
+
+
 def always(x, hook):
     return x * 0
 

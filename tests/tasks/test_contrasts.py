@@ -37,3 +37,8 @@ def test_one_token_differs_and_the_answer_with_it(route, change):
 def test_unknown_names_are_refused(route, n, change, complaint):
     with pytest.raises(InputError, match=complaint):
         contrasting(TASK, route, n, change=change)
+
+
+def test_a_negative_seed_is_refused():
+    with pytest.raises(InputError, match="seed cannot be negative: -1"):
+        contrasting(AssignAdd(), "both", 3, seed=-1)
