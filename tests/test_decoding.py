@@ -14,7 +14,7 @@ from mechint_arith.errors import InputError
 from mechint_arith.models.checkpoint import Checkpoint, read
 from mechint_arith.models.config import ModelConfig
 from mechint_arith.models.init import initial_weights
-from mechint_arith.report_decoding import decoding_report, rows
+from mechint_arith.report.decoding import decoding_report, rows
 from mechint_arith.tasks.assign_add import AssignAdd
 from mechint_arith.tasks.digits import DigitsTask
 

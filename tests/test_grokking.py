@@ -11,7 +11,7 @@ from mechint_arith.grokking import grokking
 from mechint_arith.models.checkpoint import read, step_path
 from mechint_arith.models.config import ModelConfig
 from mechint_arith.models.series import checkpoint_files
-from mechint_arith.report_fourier import report
+from mechint_arith.report.fourier import report
 from mechint_arith.runs import RunFolder, read_metrics
 from mechint_arith.tasks.modular import ModularTask
 from mechint_arith.training import Recipe, closed_forward, start, train

@@ -13,7 +13,7 @@ from mechint_arith.models.config import ModelConfig
 from mechint_arith.models.init import initial_weights
 from mechint_arith.models.load import load_checkpoint
 from mechint_arith.modular_findings import measure
-from mechint_arith.report_fourier import report
+from mechint_arith.report.fourier import report
 from mechint_arith.tasks.assign_add import AssignAdd
 from mechint_arith.tasks.modular import ModularTask
 

@@ -11,7 +11,7 @@ from mechint_arith.figures.spectra import spectrum
 from mechint_arith.models.checkpoint import Checkpoint, save
 from mechint_arith.models.config import ModelConfig
 from mechint_arith.models.init import initial_weights
-from mechint_arith.report import (
+from mechint_arith.report.page import (
     Claim,
     Diagram,
     Picture,

@@ -14,12 +14,12 @@ import time
 
 import pytest
 
-from mechint_arith import report
 from mechint_arith.models.checkpoint import Checkpoint
 from mechint_arith.models.config import ModelConfig
 from mechint_arith.models.init import initial_weights
 from mechint_arith.probing import probe
-from mechint_arith.report_findings import findings_report
+from mechint_arith.report import page as report
+from mechint_arith.report.findings import findings_report
 from mechint_arith.tasks.assign_add import AssignAdd
 from mechint_arith.verdict import Thresholds
 

@@ -41,7 +41,7 @@ def decode(
 
     from mechint_arith.decoding import decode as run_decode
     from mechint_arith.models.load import load_checkpoint
-    from mechint_arith.report_decoding import COLUMNS, decoding_report, rows
+    from mechint_arith.report.decoding import COLUMNS, decoding_report, rows
 
     o.require_writable(out)
     o.set_threads(threads)

@@ -49,7 +49,7 @@ def fourier(
         measure = _series if ckpt.is_dir() else _one
         found = measure(ckpt, hints, seed=seed, quick=quick)
     if out is not None:
-        from mechint_arith.report_fourier import report
+        from mechint_arith.report.fourier import report
 
         o.write_results(out, found.as_dict(), report(found, ckpt.name))
     if as_json:

@@ -14,7 +14,7 @@ from mechint_arith.grokking import Grokking
 from mechint_arith.interventions.frequencies import FrequencyEffect
 from mechint_arith.models.checkpoint import Checkpoint
 from mechint_arith.modular_findings import ModularFindings
-from mechint_arith.report import with_interval
+from mechint_arith.report.page import with_interval
 from mechint_arith.route_frequencies import RouteFindings
 
 

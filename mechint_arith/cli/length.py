@@ -54,7 +54,7 @@ def length(
         )
     values = report.as_dict() | ({"curve": [p.as_dict() for p in points]} if points else {})
     if out is not None:
-        from mechint_arith.report_length import length_report
+        from mechint_arith.report.length import length_report
 
         o.write_results(out, values, length_report(report, points, command=o.command()))
     if as_json:

@@ -163,10 +163,10 @@ def _report(found: Found, path: Path) -> str:
     from mechint_arith.modular_findings import ModularFindings
 
     if isinstance(found, ModularFindings):
-        from mechint_arith.report_fourier import report
+        from mechint_arith.report.fourier import report
 
         return report(found, path.name)
-    from mechint_arith.report_findings import findings_report
+    from mechint_arith.report.findings import findings_report
 
     return findings_report(found)
 

@@ -63,7 +63,7 @@ def series(
     from mechint_arith.figures.export import page as figure_page
     from mechint_arith.files import json_text, write_texts
     from mechint_arith.phases import events
-    from mechint_arith.report_series import series_report
+    from mechint_arith.report.series import series_report
 
     o.require_writable(out)
     o.set_threads(threads)

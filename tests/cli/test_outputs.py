@@ -1,20 +1,36 @@
 """Where results go is looked at before any work, and what is written is whole or not there."""
 
+from importlib import import_module
 from pathlib import Path
 
 import pytest
 
-from mechint_arith import report
 from mechint_arith.errors import InputError
 from mechint_arith.models.checkpoint import Checkpoint, save
 from mechint_arith.models.config import ModelConfig
 from mechint_arith.models.init import initial_weights
+from mechint_arith.report import page as report
 from mechint_arith.tasks.assign_add import AssignAdd
 
 ROOT = Path(__file__).parents[2]
 TASK = AssignAdd(p=7, n_vars=4, length=10, never_left=1, never_right=1)
 CONFIG = ModelConfig(len(TASK.vocab), 7, 10, d_model=12, d_head=6, d_mlp=(0, 20))
 DIGITS = ROOT / "checkpoints" / "digits" / "add_relative.safetensors"
+
+
+WORK = (
+    ("probing", "probe"),
+    ("route_frequencies", "measure"),
+    ("decoding", "decode"),
+    ("dynamics", "measure_series"),
+    ("length", "measure"),
+    ("circuits.routes", "circuits_of"),
+    ("models.checkpoint", "save"),
+    ("calibration.running", "run_trials"),
+    ("cells", "summarise"),
+    ("sweeps", "run"),
+)
+"""Module and function of what takes long, command by command."""
 
 
 @pytest.fixture
@@ -51,19 +67,9 @@ def test_what_cannot_be_written_is_refused_before_the_work(ckpt, run, tmp_path, 
     def work(*_, **__):
         raise AssertionError("worked before looking where to write")
 
-    for module, name in (
-        ("probing", "probe"),
-        ("route_frequencies", "measure"),
-        ("decoding", "decode"),
-        ("dynamics", "measure_series"),
-        ("length", "measure"),
-        ("circuits.routes", "circuits_of"),
-        ("models.checkpoint", "save"),
-        ("calibration.running", "run_trials"),
-        ("cells", "summarise"),
-        ("sweeps", "run"),
-    ):
-        monkeypatch.setattr(f"mechint_arith.{module}.{name}", work)
+    # All are imported before one is replaced: a first import in between would keep the replacement.
+    for module, name in [(import_module(f"mechint_arith.{m}"), name) for m, name in WORK]:
+        monkeypatch.setattr(module, name, work)
     (tmp_path / "file").write_text("x")
     before = sorted(tmp_path.rglob("*"))
     for args in commands(ckpt, tmp_path / place):

@@ -280,7 +280,7 @@ def test_that_test_can_fail():
 
 def test_probe_needs_no_transformer_lens():
     assert "transformer_lens" not in imported(
-        "import mechint_arith.probing, mechint_arith.asking, mechint_arith.report_findings,"
+        "import mechint_arith.probing, mechint_arith.asking, mechint_arith.report.findings,"
         " mechint_arith.models.load"
     )
 

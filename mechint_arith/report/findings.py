@@ -14,7 +14,7 @@ from mechint_arith.figures.intervals import intervals
 from mechint_arith.figures.sharing import sharing_scatter
 from mechint_arith.figures.spectra import spectrum
 from mechint_arith.probing import Findings
-from mechint_arith.report import (
+from mechint_arith.report.page import (
     Claim,
     Diagram,
     Picture,

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import asdict
 
 from mechint_arith.decoding import Decodings
-from mechint_arith.report import Claim, Section, TableView, making, render, with_interval
+from mechint_arith.report.page import Claim, Section, TableView, making, render, with_interval
 
 
 def decoding_report(found: Decodings, name: str) -> str:

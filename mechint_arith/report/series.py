@@ -7,7 +7,15 @@ from typing import TYPE_CHECKING
 
 from mechint_arith.dynamics import Series
 from mechint_arith.phases import PHASES, SUSTAINED, ChangePoint, Event
-from mechint_arith.report import Claim, Picture, Section, TableView, making, render, with_interval
+from mechint_arith.report.page import (
+    Claim,
+    Picture,
+    Section,
+    TableView,
+    making,
+    render,
+    with_interval,
+)
 
 if TYPE_CHECKING:
     import plotly.graph_objects as go

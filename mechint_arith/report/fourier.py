@@ -15,7 +15,8 @@ from mechint_arith.figures.spectra import spectrum
 from mechint_arith.grokking import Grokking
 from mechint_arith.interventions.frequencies import FrequencyEffect
 from mechint_arith.modular_findings import COMPETENT, ModularFindings
-from mechint_arith.report import (
+from mechint_arith.report.decoding import DECODABLE, decoding_section
+from mechint_arith.report.page import (
     Claim,
     Picture,
     Section,
@@ -24,7 +25,6 @@ from mechint_arith.report import (
     render,
     with_interval,
 )
-from mechint_arith.report_decoding import DECODABLE, decoding_section
 from mechint_arith.route_frequencies import RouteFindings
 
 

@@ -7,7 +7,15 @@ from collections.abc import Sequence
 from mechint_arith.figures.curves import curves
 from mechint_arith.figures.intervals import intervals
 from mechint_arith.length import CurvePoint, LengthReport
-from mechint_arith.report import Claim, Picture, Section, TableView, making, render, with_interval
+from mechint_arith.report.page import (
+    Claim,
+    Picture,
+    Section,
+    TableView,
+    making,
+    render,
+    with_interval,
+)
 
 
 def length_report(found: LengthReport, points: Sequence[CurvePoint], *, command: str) -> str:

@@ -1,0 +1,1 @@
+"""Values -> sections -> one HTML file that opens offline."""
