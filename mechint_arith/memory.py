@@ -33,12 +33,17 @@ def _limits() -> Iterator[int]:
 
 
 def shortage(needed: int) -> str | None:
-    """Return `about 3.2e+03 GB of memory, but 21 GB are free`, or None where so many bytes are free."""
+    """Return `about 3,200 GB of memory, but 21 GB are free`, or None where so many bytes are free."""
     there = free()
     if there is None or needed <= there:
         return None
-    gigabytes = Decimal(needed) / 10**9
-    return f"about {gigabytes:.2g} GB of memory, but {there / 10**9:.2g} GB are free"
+    return f"about {_gigabytes(needed)} of memory, but {_gigabytes(there)} are free"
+
+
+def _gigabytes(amount: int) -> str:
+    value = Decimal(int(amount)) / 10**9
+    style = ".1f" if value < 10 else ",.0f" if value < 10**6 else ".1e"
+    return f"{value:{style}} GB"
 
 
 def is_shortage(error: BaseException) -> bool:

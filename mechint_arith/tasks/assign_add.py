@@ -7,6 +7,7 @@ on that side), both (two variables). Source: arXiv 2605.31497. No model is known
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property
@@ -15,6 +16,7 @@ import numpy as np
 
 from mechint_arith.errors import InputError
 from mechint_arith.fields import wrong_types
+from mechint_arith.memory import shortage
 from mechint_arith.tasks import splits, vocab
 from mechint_arith.tasks.batch import Batch
 from mechint_arith.tasks.checked import amount, within
@@ -60,13 +62,13 @@ class AssignAdd:
             yield f"at least 2 variables are needed, not {self.n_vars}"
         if self.length < 8:
             yield f"length must be at least 8 (two assignments and a query), not {self.length}"
+        if lack := shortage(self._bytes):
+            yield f"tables of {self.p}^2 pairs and {self.n_vars}^2 variable pairs need {lack}"
+            return
         if min(self.never_left, self.never_right) < 0:
             yield "the numbers of restricted variables cannot be negative"
-        elif self.n_vars >= 2 and not len(_pairs(self.n_vars, self.never_left, self.never_right)):
-            yield (
-                f"{self.never_left} + {self.never_right} restricted of {self.n_vars} variables leave"
-                " no variable pair for two-variable queries"
-            )
+        elif self.n_vars >= 2:
+            yield from self._variable_problems()
         if not 0 < self.train_share < 1:
             yield f"train_share must lie between 0 and 1, not {self.train_share}"
         elif self.p >= 2 and not 0 < int(self.train_share * self.p**2) < self.p**2:
@@ -75,6 +77,26 @@ class AssignAdd:
             yield f"two_var_frequency must lie in [0, 1], not {self.two_var_frequency}"
         if self.two_var_rule not in TWO_VAR_RULES:
             yield f"two_var_rule must be one of {', '.join(TWO_VAR_RULES)}, not {self.two_var_rule!r}"
+
+    def _variable_problems(self) -> Iterator[str]:
+        left, right = (self.variables(side) for side in SIDES)
+        if not len(self.variable_pairs()):
+            yield (
+                f"{self.never_left} + {self.never_right} restricted of {self.n_vars} variables leave"
+                " no variable pair for two-variable queries"
+            )
+        elif self.two_var_rule == "rows" and len(right) == 1 and right[0] in left:
+            yield (
+                f"the rule 'rows' pairs every left variable with another one, but"
+                f" {vocab.variable_names(self.n_vars)[right[0]]}, which may stand left, is the only one"
+                " that may stand right: lower never_right, raise never_left or use the rule 'weight'"
+            )
+
+    @property
+    def _bytes(self) -> int:
+        """About the memory that drawing sequences takes whatever their number: the split and the variable pairs."""
+        rows = self.n_vars * self.two_var_frequency if self.two_var_rule == "rows" else 0
+        return self.p**2 * (60 + 120 * math.ceil(rows)) + 60 * self.n_vars**2
 
     @cached_property
     def vocab(self) -> vocab.Vocab:
@@ -196,7 +218,7 @@ def _assignments(
     start = np.zeros((most, batch), dtype=np.int64)
     for n in range(1, most + 1):
         group = np.flatnonzero(n_assignments == n)
-        gap = rng.integers(0, n + 1, size=(width - 2 * n, len(group)), dtype=np.uint8)
+        gap = rng.integers(0, n + 1, size=(width - 2 * n, len(group)), dtype=np.min_scalar_type(n))
         for i in range(n):
             start[i, group] = begin = 2 * i + (gap <= i).sum(0, dtype=np.int64)
             cell = group * width + begin

@@ -28,6 +28,8 @@ Array = np.ndarray
 
 OPERATORS = {"add": vocab.PLUS, "mul": "*"}
 KINDS = ("uniform", "longer", "both")
+MOST_DIGITS = 10_000
+"""Longer numbers take minutes to write."""
 MOST_DRAWS = 10_000_000
 """Pairs drawn in search of held-out ones before giving up."""
 
@@ -90,6 +92,10 @@ class DigitsTask:
             yield f"single_b is for op 'mul', not {self.op!r}"
         if not 1 <= self.digits <= self.longest:
             yield f"needs 1 <= digits <= longest, not {self.digits} and {self.longest}"
+        widths = (self.longest, self.digits, self.operand_width or 0, self.answer_width or 0)
+        if max(widths) > MOST_DIGITS:
+            yield f"numbers have {MOST_DIGITS} digits at most, not {max(widths)}"
+            return
         if not 2 <= self.base <= 1000:
             yield f"base must lie between 2 and 1000, not {self.base}"
         if not 0 <= self.held_share < 1:

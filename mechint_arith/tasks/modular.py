@@ -18,12 +18,15 @@ import numpy as np
 
 from mechint_arith.errors import InputError
 from mechint_arith.fields import wrong_types
+from mechint_arith.memory import shortage
 from mechint_arith.tasks import vocab
 from mechint_arith.tasks.batch import Batch
 from mechint_arith.tasks.checked import within
 
 OPERATIONS: Mapping[str, str] = {"add": "+", "sub": "-", "mul": "*", "div": "/"}
 LABELS = ("rule", "random")
+BYTES_PER_PAIR = 160
+"""About the memory of the split and of a batch of all pairs, per pair."""
 
 
 @dataclass(frozen=True)
@@ -54,6 +57,11 @@ class ModularTask:
     def _problems(self) -> Iterator[str]:
         if self.p < 2:
             yield f"p must be at least 2, not {self.p}"
+        if lack := shortage(BYTES_PER_PAIR * self.p**2):
+            yield f"the table of {self.p}^2 pairs needs {lack}"
+            return
+        if self.label_seed < 0:
+            yield f"label_seed cannot be negative: {self.label_seed}"
         if self.op not in OPERATIONS:
             yield f"op must be one of {', '.join(OPERATIONS)}, not {self.op!r}"
         if self.labels not in LABELS:

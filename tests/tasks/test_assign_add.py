@@ -1,5 +1,7 @@
 """The sequence builder against a reader that knows nothing of how sequences are built."""
 
+from itertools import product
+
 import numpy as np
 import pytest
 from scipy import stats
@@ -278,3 +280,53 @@ def test_builders_refuse_what_does_not_exist(rng, make, complaint):
 def test_variables_that_a_form_does_not_have_are_not_looked_at(rng):
     assert len(built(TASK, rng, form=DIRECT, left=99)) == 1
     assert all(len(batch) == 0 for batch in matched(TASK, [], rng).values())
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"n_vars": 3, "never_left": 0, "never_right": 2},
+        {"n_vars": 2, "never_left": 0, "never_right": 1},
+        {"n_vars": 4, "never_left": 0, "never_right": 3},
+    ],
+)
+def test_the_rows_rule_needs_a_partner_for_every_left_variable(options, rng):
+    pools.Mixture(AssignAdd(p=5, length=8, **options)).sample(200, rng)
+    with pytest.raises(
+        InputError, match=r"which may stand left, is the only one that may stand right"
+    ):
+        AssignAdd(p=5, length=8, two_var_rule="rows", **options)
+    barred = {**options, "never_left": 1}
+    pools.Mixture(AssignAdd(p=5, length=8, two_var_rule="rows", **barred)).sample(200, rng)
+
+
+def test_every_setting_that_is_allowed_can_be_drawn_from(rng):
+    sizes = product((2, 3), (2, 3, 4), (8, 9), (0, 1, 2, 3), (0, 1, 2, 3), (0, 0.05, 1))
+    for p, n_vars, length, never_left, never_right, frequency in sizes:
+        for rule in ("weight", "rows"):
+            try:
+                task = AssignAdd(
+                    p=p,
+                    n_vars=n_vars,
+                    length=length,
+                    never_left=never_left,
+                    never_right=never_right,
+                    two_var_frequency=frequency,
+                    two_var_rule=rule,
+                )
+            except InputError:
+                continue
+            pools.Mixture(task).sample(40, rng)
+            for name in pools.pool_names(task):
+                pools.pool(task, name, 10, rng)
+
+
+def test_more_assignments_than_a_byte_counts(rng):
+    task = AssignAdd(p=5, n_vars=300, length=700)
+    batch = pools.Mixture(task).sample(6, rng)
+    assert batch.factors["assignments"].max() > 255 or task.max_assignments > 255
+    full = np.full(2, task.max_assignments)
+    left, right = task.variable_pairs()[:2].T
+    whole = build(task, np.full(2, BOTH), np.ones(2, int), np.ones(2, int), left, right, full, rng)
+    variables = np.isin(whole.tokens[:, :-4], task.variable_ids).sum(1)
+    assert (variables == task.max_assignments).all()

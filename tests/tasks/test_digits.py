@@ -327,3 +327,9 @@ def test_impossible_batches_are_refused(call, text):
 def test_an_empty_hold_out_is_reported():
     with pytest.raises(InputError, match="found 0 of 5 held-out pairs"):
         digits.held_out_batch(DigitsTask(held_share=0.0), 5, rng())
+
+
+@pytest.mark.parametrize("name", ["longest", "operand_width", "answer_width"])
+def test_numbers_of_absurd_length_are_refused_at_once(name):
+    with pytest.raises(InputError, match="numbers have 10000 digits at most, not 1000000000"):
+        DigitsTask(**{name: 10**9})

@@ -136,3 +136,16 @@ def test_numbers_outside_are_refused() -> None:
     with pytest.raises(InputError, match="b coprime to 5"):
         ModularTask(5, "div").batch([5])
     assert len(task.batch(np.array([], int))) == 0
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"p": 10**6}, r"the table of 1000000\^2 pairs needs about 160,000 GB"),
+        ({"p": 10**200}, r"pairs needs about 1\.6e\+393 GB"),
+        ({"label_seed": -1}, "label_seed cannot be negative"),
+    ],
+)
+def test_tables_and_seeds_that_cannot_be(options, message):
+    with pytest.raises(InputError, match=message):
+        ModularTask(**options)
