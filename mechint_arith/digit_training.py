@@ -6,6 +6,7 @@ Source: arXiv 2407.17963 for the task; noise, sink and position-only attention a
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 import numpy as np
@@ -15,7 +16,6 @@ from torch import Tensor, nn
 from torch.func import functional_call
 
 from mechint_arith.answers import answer_logits
-from mechint_arith.errors import InputError
 from mechint_arith.models.config import ModelConfig
 from mechint_arith.models.folded import Weights
 from mechint_arith.models.transformer import Transformer
@@ -36,10 +36,12 @@ class DigitsRecipe(Recipe):
     embed_noise: float = 0.0
     """Standard deviation of the normal noise added to every token's embedding, in training only."""
 
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        if not self.embed_noise >= 0:
-            raise InputError(f"recipe: embed_noise cannot be negative: {self.embed_noise}")
+    def _problems(self) -> Iterator[str]:
+        yield from super()._problems()
+        if self.batch < 1:
+            yield f"batch must be at least 1, not {self.batch}"
+        if self.embed_noise < 0:
+            yield f"embed_noise cannot be negative: {self.embed_noise}"
 
 
 class NoisyReader(nn.Module):

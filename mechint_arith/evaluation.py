@@ -21,9 +21,11 @@ Predictor = Callable[[Tensor], Tensor]
 """Tokens int [batch pos] -> logits [batch vocab] at the read position."""
 
 POOL_SIZE = 2000
+CHUNK = 8192
+"""Sequences per forward pass."""
 
 
-def hits(predict: Predictor, batch: Batch, *, chunk: int = 8192) -> np.ndarray:
+def hits(predict: Predictor, batch: Batch, *, chunk: int = CHUNK) -> np.ndarray:
     """Return bool [batch]: whether the model's answer is right."""
     tokens, labels = torch.from_numpy(batch.tokens), torch.from_numpy(batch.labels)
     with torch.no_grad():
@@ -34,18 +36,20 @@ def hits(predict: Predictor, batch: Batch, *, chunk: int = 8192) -> np.ndarray:
     return torch.cat(right).numpy()
 
 
-def accuracy(predict: Predictor, batch: Batch) -> Estimate:
+def accuracy(predict: Predictor, batch: Batch, *, chunk: int = CHUNK) -> Estimate:
     """Share of right answers with its Wilson interval."""
-    right = hits(predict, batch)
+    right = hits(predict, batch, chunk=chunk)
     return share(int(right.sum()), len(right))
 
 
 def by_pool(
-    predict: Predictor, task: AssignAdd, seed: int, *, n: int = POOL_SIZE
+    predict: Predictor, task: AssignAdd, seed: int, *, n: int = POOL_SIZE, chunk: int = CHUNK
 ) -> dict[str, Estimate]:
     """Accuracy on every pool that the task's restrictions do not leave empty; pool name -> estimate."""
     return {
-        name: accuracy(predict, pools.pool(task, name, n, np.random.default_rng((seed, i))))
+        name: accuracy(
+            predict, pools.pool(task, name, n, np.random.default_rng((seed, i))), chunk=chunk
+        )
         for i, name in enumerate(pools.POOLS)
         if name in pools.pool_names(task)
     }

@@ -81,7 +81,10 @@ def read_sweep(path: str | os.PathLike[str], out: str | os.PathLike[str] | None 
         point = Point(
             "-".join(f"{name}_{value}" for name, value in varied.items()), varied, base | varied
         )
-        run_folder(point, Path())
+        try:
+            run_folder(point, Path())
+        except TypeError as error:  # a text where a number belongs
+            raise InputError(f"{path}: {error}") from error
         points.append(point)
     names = [point.name for point in points]
     if twice := [name for name in names if names.count(name) > 1]:
@@ -92,7 +95,7 @@ def read_sweep(path: str | os.PathLike[str], out: str | os.PathLike[str] | None 
 
 def run_folder(point: Point, out: Path) -> RunFolder:
     """Return the run folder of a point. Raises `InputError` for unknown options and impossible settings."""
-    from mechint_arith.models.config import ModelConfig
+    from mechint_arith.models.config import ModelConfig, head_width
     from mechint_arith.runs import RunFolder
     from mechint_arith.tasks.assign_add import AssignAdd
     from mechint_arith.training import Recipe
@@ -105,17 +108,26 @@ def run_folder(point: Point, out: Path) -> RunFolder:
     task = AssignAdd(**{k: v for k, v in point.options.items() if k in of_task})
     recipe = Recipe(**{k: v for k, v in point.options.items() if k in of_recipe})
     model = MODEL | {k: v for k, v in point.options.items() if k in MODEL}
+    run = RUN | {k: v for k, v in point.options.items() if k in RUN}
+    width = head_width(
+        model["d_model"],
+        model["heads"],
+        model["d_head"],
+        d_mlp=model["d_mlp"],
+        batch=recipe.batch,
+        every=run["every"],
+        final_n=run["final_n"],
+    )
     config = ModelConfig(
         d_vocab=len(task.vocab),
         d_vocab_out=task.d_vocab_out,
         n_ctx=task.length,
         n_heads=model["heads"],
         d_model=model["d_model"],
-        d_head=model["d_head"] or model["d_model"] // model["heads"],
+        d_head=width,
         d_mlp=(0, model["d_mlp"] or 4 * model["d_model"]),
     )
-    seed = point.options.get("seed", RUN["seed"])
-    return RunFolder(out / point.name, config, task, recipe, seed)
+    return RunFolder(out / point.name, config, task, recipe, run["seed"])
 
 
 def finished(point: Point, out: Path) -> dict[str, Any] | None:
@@ -136,6 +148,7 @@ def train_point(point: Point, out: Path, *, threads: int = 1) -> dict[str, Any]:
     """
     import torch
 
+    from mechint_arith.footprint import require_memory
     from mechint_arith.models.checkpoint import read, step_path
     from mechint_arith.models.init import initial_weights
     from mechint_arith.runs import keeps
@@ -147,6 +160,8 @@ def train_point(point: Point, out: Path, *, threads: int = 1) -> dict[str, Any]:
     with locked(folder.path, wait=True):
         if (done := finished(point, out)) is not None:
             return done
+        batch = max(folder.recipe.batch, point.options.get("final_n", RUN["final_n"]) // 2)
+        require_memory(folder.config, batch=batch)
         steps = folder.recipe.steps
         last = step_path(folder.path, steps)
         if not last.exists():

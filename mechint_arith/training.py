@@ -6,7 +6,7 @@ up again (`runs.py`) continues to bit-identical weights. Nothing here prints or 
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -17,6 +17,7 @@ from torch import Tensor
 from torch.func import functional_call
 
 from mechint_arith.errors import InputError
+from mechint_arith.fields import wrong_types
 from mechint_arith.models.config import ModelConfig
 from mechint_arith.models.folded import Weights, fold, why_not_foldable
 from mechint_arith.models.separable import separable_logits, why_not_separable
@@ -41,17 +42,23 @@ class Recipe:
     """Whether the log-softmax is taken in float64."""
 
     def __post_init__(self) -> None:
-        problems = []
-        if self.steps < 1:
-            problems.append(f"steps must be at least 1, not {self.steps}")
-        if self.batch < 0:
-            problems.append(f"batch cannot be negative: {self.batch}")
-        if not 0 < self.lr < float("inf"):
-            problems.append(f"lr must be positive, not {self.lr}")
-        if not 0 <= self.weight_decay < float("inf"):
-            problems.append(f"weight_decay cannot be negative or infinite: {self.weight_decay}")
+        if isinstance(self.betas, list):
+            object.__setattr__(self, "betas", tuple(self.betas))
+        problems = list(wrong_types(self)) or list(self._problems())
         if problems:
             raise InputError("recipe: " + "; ".join(problems))
+
+    def _problems(self) -> Iterator[str]:
+        if self.steps < 1:
+            yield f"steps must be at least 1, not {self.steps}"
+        if self.batch < 0:
+            yield f"batch cannot be negative: {self.batch}"
+        if self.lr <= 0:
+            yield f"lr must be positive, not {self.lr}"
+        if self.weight_decay < 0:
+            yield f"weight_decay cannot be negative: {self.weight_decay}"
+        if len(self.betas) != 2 or not all(0 <= beta < 1 for beta in self.betas):
+            yield f"betas must be two numbers from 0 to below 1, not {self.betas}"
 
 
 Sampler = Callable[[int, np.random.Generator], Batch]

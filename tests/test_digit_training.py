@@ -108,3 +108,8 @@ def test_another_recipe_is_refused_in_a_used_folder(tmp_path):
 def test_negative_noise_is_refused():
     with pytest.raises(InputError, match="embed_noise"):
         DigitsRecipe(embed_noise=-0.1)
+
+
+def test_an_empty_batch_is_refused():
+    with pytest.raises(InputError, match="batch must be at least 1, not 0"):
+        DigitsRecipe(batch=0)

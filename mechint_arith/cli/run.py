@@ -17,6 +17,7 @@ from rich.text import Text
 from mechint_arith.cli.options import require_writable, set_threads
 from mechint_arith.errors import InputError
 from mechint_arith.evaluation import by_pool
+from mechint_arith.footprint import require_memory
 from mechint_arith.locks import locked
 from mechint_arith.models.folded import fold
 from mechint_arith.models.init import initial_weights
@@ -25,6 +26,8 @@ from mechint_arith.tasks.assign_add import AssignAdd
 from mechint_arith.tasks.pools import PAPER_POOLS, Mixture
 from mechint_arith.training import Forward, Recipe, Sampler, State, folded_forward, start, train
 
+SMALLEST_CHUNK = 64
+"""Sequences measured at once where a step trains on fewer."""
 Measure = Callable[[State], dict[str, float]]
 """A run's state -> name of a measurement -> value, for metrics.jsonl and the progress bar."""
 
@@ -134,12 +137,16 @@ def run_assign_add(
     """Train an assign-and-add model on its folded form, measuring the nine pools of the paper."""
     task = folder.task
     assert isinstance(task, AssignAdd)
+    chunk = max(folder.recipe.batch, SMALLEST_CHUNK)
+    require_memory(folder.config, batch=chunk, device=device)
     read = task.places["equals"]
 
     def measure(state: State) -> dict[str, float]:
         with torch.no_grad():
             folded = fold(folder.config, state.weights, read=read)
-            found = by_pool(lambda tokens: folded(tokens.to(device)).logits.cpu(), task, 0)
+            found = by_pool(
+                lambda tokens: folded(tokens.to(device)).logits.cpu(), task, 0, chunk=chunk
+            )
         return {name: found[name].value for name in PAPER_POOLS if name in found}
 
     return run(

@@ -7,8 +7,6 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from mechint_arith.errors import InputError
-
 if TYPE_CHECKING:
     from mechint_arith.runs import RunFolder
 
@@ -76,15 +74,12 @@ def assign_add(
     Example: `mechint-arith train assign-add --steps 30000 --seed 42 --out runs/seed42`
     """
     from mechint_arith.cli.run import run_assign_add
-    from mechint_arith.models.config import ModelConfig
+    from mechint_arith.models.config import ModelConfig, head_width
     from mechint_arith.runs import RunFolder
     from mechint_arith.tasks.assign_add import AssignAdd
     from mechint_arith.training import Recipe
 
-    sizes = {"--heads": heads, "--batch": batch, "--d-model": d_model}
-    sizes |= {k: v for k, v in (("--d-head", d_head), ("--d-mlp", d_mlp)) if v is not None}
-    if small := [f"{name} {value}" for name, value in sizes.items() if value < 1]:
-        raise InputError(f"expected sizes of at least 1, not {', '.join(small)}")
+    width = head_width(d_model, heads, d_head, d_mlp=d_mlp, batch=batch)
     task = AssignAdd(
         p=p,
         n_vars=n_vars,
@@ -102,7 +97,7 @@ def assign_add(
         n_ctx=task.length,
         n_heads=heads,
         d_model=d_model,
-        d_head=d_head or d_model // heads,
+        d_head=width,
         d_mlp=(0, d_mlp or 4 * d_model),
     )
     recipe = Recipe(steps=steps, batch=batch, lr=lr, weight_decay=weight_decay)

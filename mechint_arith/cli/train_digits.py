@@ -12,6 +12,9 @@ if TYPE_CHECKING:
     from mechint_arith.runs import RunFolder
     from mechint_arith.training import State
 
+TESTED = 300
+"""Pairs per length that are measured in training."""
+
 
 def digits(
     out: Out,
@@ -62,9 +65,11 @@ def digits(
     """
     from mechint_arith.cells import digits_config
     from mechint_arith.digit_training import DigitsRecipe
+    from mechint_arith.models.config import head_width
     from mechint_arith.runs import RunFolder
     from mechint_arith.tasks.digits import DigitsTask
 
+    width = head_width(d_model, heads, d_mlp=d_mlp, layers=layers, batch=batch)
     task = DigitsTask(
         op=op,
         digits=n_digits,
@@ -88,7 +93,8 @@ def digits(
         n_layers=layers,
         n_heads=heads,
         d_model=d_model,
-        d_mlp=(d_mlp or 4 * d_model,) * max(layers, 0),
+        d_head=width,
+        d_mlp=(d_mlp or 4 * d_model,) * layers,
     )
     recipe = DigitsRecipe(
         steps=steps,
@@ -134,6 +140,7 @@ def run_digits(
     from mechint_arith.answers import matches
     from mechint_arith.cli.run import run
     from mechint_arith.digit_training import DigitsRecipe, Lessons
+    from mechint_arith.footprint import require_memory
     from mechint_arith.length import test_sets
     from mechint_arith.models.transformer import Transformer
     from mechint_arith.tasks.digits import DigitsTask, truncated_labels
@@ -141,8 +148,11 @@ def run_digits(
     task, recipe = folder.task, folder.recipe
     assert isinstance(task, DigitsTask)
     assert isinstance(recipe, DigitsRecipe)
+    require_memory(
+        folder.config, batch=max(recipe.batch, TESTED), n_logits=task.answer_slots, device=device
+    )
     lessons = Lessons(task, folder.config, recipe)
-    in_domain, tests = test_sets(task, range(1, task.longest + 1), 300, folder.seed)
+    in_domain, tests = test_sets(task, range(1, task.longest + 1), TESTED, folder.seed)
 
     def measure(state: State) -> dict[str, float]:
         weights = {name: w.detach().cpu() for name, w in state.weights.items()}

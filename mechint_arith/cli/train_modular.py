@@ -51,11 +51,12 @@ def modular(
 
     Example: `mechint-arith train modular --p 59 --d-model 64 --train-share 0.4 --out runs/grok59`
     """
-    from mechint_arith.models.config import ModelConfig
+    from mechint_arith.models.config import ModelConfig, head_width
     from mechint_arith.runs import RunFolder
     from mechint_arith.tasks.modular import ModularTask
     from mechint_arith.training import Recipe
 
+    width = head_width(d_model, heads, layers=layers)
     task = ModularTask(
         p=p,
         op=op,
@@ -71,8 +72,8 @@ def modular(
         n_layers=layers,
         n_heads=heads,
         d_model=d_model,
-        d_head=d_model // max(heads, 1),
-        d_mlp=(4 * d_model if d_mlp is None else d_mlp,) * max(layers, 0),
+        d_head=width,
+        d_mlp=(4 * d_model if d_mlp is None else d_mlp,) * layers,
         attn_mix=attn_coeff,
     )
     recipe = Recipe(
@@ -100,12 +101,16 @@ def run_modular(
     import torch
 
     from mechint_arith.cli.run import run
+    from mechint_arith.footprint import require_memory
     from mechint_arith.metrics import correct, loss
     from mechint_arith.tasks.modular import ModularTask
     from mechint_arith.training import closed_forward
 
     task = folder.task
     assert isinstance(task, ModularTask)
+    rows = int(task.p**2 * max(task.train_share, (1 - task.train_share) / 2))
+    read = 1 if folder.config.n_layers == 1 else task.length
+    require_memory(folder.config, batch=rows, n_logits=read, device=device)
     forward = closed_forward(folder.config, task.length - 1)
     seen, held = task.train(), task.held()
 

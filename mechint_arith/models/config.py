@@ -91,6 +91,20 @@ class ModelConfig:
         return {**asdict(self), "d_mlp": list(self.d_mlp)}
 
 
+def head_width(d_model: int, heads: int, d_head: int | None = None, **sizes: int | None) -> int:
+    """Return the width of a head: `d_head`, or the share of d_model that each of `heads` gets.
+
+    sizes: others that must be at least 1; None for those left to a default. Raises `InputError` naming all that
+    are not, and where d_model is too narrow for its heads.
+    """
+    given = {"heads": heads, "d_model": d_model, "d_head": d_head, **sizes}
+    if small := [f"{name} {size}" for name, size in given.items() if size is not None and size < 1]:
+        raise InputError(f"expected sizes of at least 1, not {', '.join(small)}")
+    if d_head is None and heads > d_model:
+        raise InputError(f"d_model {d_model} is too narrow for {heads} heads: widen it")
+    return d_model // heads if d_head is None else d_head
+
+
 def parameter_shapes(config: ModelConfig) -> dict[str, tuple[int, ...]]:
     """Return name -> shape of every parameter, by TransformerLens' names."""
     c = config
