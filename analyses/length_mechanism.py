@@ -2,7 +2,8 @@
 
     python analyses/length_mechanism.py --runs runs/cells --out analyses/results
 
-The shipped models are in checkpoints/digits; the leak over training needs the runs of `mechint-arith cells`.
+The shipped models are in checkpoints/digits; the leak over training needs runs of `mechint-arith cells`, trained anew
+where only their numbers were kept: `--only add-absolute --summary runs/again.json`, say.
 """
 
 from __future__ import annotations
@@ -30,7 +31,17 @@ from mechint_arith.models.transformer import Transformer
 from mechint_arith.tasks import digits
 
 MODELS = Path(__file__).parents[1] / "checkpoints" / "digits"
-RUNS = ("add-absolute/seed1", "add-absolute-noisy/seed1", "add-absolute-quiet-no-decay/seed1")
+RUNS = tuple(
+    f"{cell}/seed1"
+    for cell in (
+        "add-absolute-quiet-no-decay",
+        "add-absolute",
+        "add-absolute-noise-.3",
+        "add-absolute-noisy",
+        "add-absolute-decay-1-long",
+        "mod400-absolute-decay-1-long",
+    )
+)
 LENGTH = 6
 
 
