@@ -30,7 +30,7 @@ def _fits(value: Any, hint: Any) -> bool:
         return any(_fits(value, each) for each in inner)
     if hint in (int, float):
         kind: Any = Integral if hint is int else Real
-        return isinstance(value, kind) and not isinstance(value, bool) and abs(value) < math.inf
+        return isinstance(value, kind) and not isinstance(value, bool) and math.isfinite(value)
     if origin is tuple:
         return isinstance(value, tuple) and all(_fits(each, inner[0]) for each in value)
     return isinstance(value, origin or hint)

@@ -19,7 +19,7 @@ from mechint_arith.fields import wrong_types
 from mechint_arith.memory import shortage
 from mechint_arith.tasks import splits, vocab
 from mechint_arith.tasks.batch import Batch
-from mechint_arith.tasks.checked import amount, within
+from mechint_arith.tasks.checked import Ids, amount, within
 
 ROUTES = ("direct", "left", "right", "both")
 DIRECT, LEFT, RIGHT, BOTH = range(4)
@@ -302,7 +302,7 @@ def finish(
 
 
 def matched(
-    task: AssignAdd, pair: np.ndarray, rng: np.random.Generator, *, max_distractors: int = 4
+    task: AssignAdd, pair: Ids, rng: np.random.Generator, *, max_distractors: int = 4
 ) -> dict[str, Batch]:
     """Build, for each pair id, one prefix and its four queries: route -> Batch, rows aligned.
 

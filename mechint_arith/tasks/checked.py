@@ -9,6 +9,9 @@ import numpy as np
 
 from mechint_arith.errors import InputError
 
+Ids = np.ndarray | Sequence[int]
+"""Whole numbers in a row, as callers have them."""
+
 
 def within(values: Any, n: int, what: str) -> np.ndarray:
     """Return whole numbers from 0 to n - 1 as int64. Raises `InputError` naming the first that is none."""

@@ -21,7 +21,7 @@ from mechint_arith.fields import wrong_types
 from mechint_arith.memory import shortage
 from mechint_arith.tasks import vocab
 from mechint_arith.tasks.batch import Batch
-from mechint_arith.tasks.checked import within
+from mechint_arith.tasks.checked import Ids, within
 
 OPERATIONS: Mapping[str, str] = {"add": "+", "sub": "-", "mul": "*", "div": "/"}
 LABELS = ("rule", "random")
@@ -153,7 +153,7 @@ class ModularTask:
             return np.flatnonzero(self.valid)
         return np.flatnonzero(self.valid & ~self.seen if held else self.seen)
 
-    def batch(self, pairs: np.ndarray | None = None) -> Batch:
+    def batch(self, pairs: Ids | None = None) -> Batch:
         """Return one sequence per pair id, by default for every pair that has an answer, a slowest.
 
         Factors: a, b, pair, and held (bool: not in training). Raises `InputError` for an id without answer.

@@ -259,7 +259,7 @@ def built(task, rng, *, form=BOTH, a=1, left=0):
         (lambda rng: matched(TASK, np.array([5, 59**2]), rng), "from 0 to 3480; got 3481"),
         (lambda rng: matched(TASK, np.array([-1]), rng), "from 0 to 3480; got -1"),
         (lambda rng: matched(TASK, np.array([0.5]), rng), "whole numbers; got float64"),
-        (lambda rng: matched(TASK, 7, rng), "should be an array; got 7"),
+        (lambda rng: matched(TASK, np.array(7), rng), "should be an array; got array\\(7"),
         (lambda rng: matched(TASK, [1], rng, max_distractors=-1), "cannot be negative: -1"),
         (lambda rng: pools.on_pairs(TASK, "both", np.array([59**2]), rng), "got 3481"),
         (lambda rng: pools.on_pairs(TASK, "up", np.array([1]), rng), "no route 'up': choose from"),
