@@ -109,6 +109,9 @@ def run_folder(point: Point, out: Path) -> RunFolder:
     recipe = Recipe(**{k: v for k, v in point.options.items() if k in of_recipe})
     model = MODEL | {k: v for k, v in point.options.items() if k in MODEL}
     run = RUN | {k: v for k, v in point.options.items() if k in RUN}
+    for name, value in (model | run).items():
+        if value is not None and (isinstance(value, bool) or not isinstance(value, int)):
+            raise InputError(f"{name} must be a whole number, not {value!r}")
     width = head_width(
         model["d_model"],
         model["heads"],

@@ -75,7 +75,7 @@ def test_a_sweep_file_says_what_varies(tmp_path):
         ("[grid]\nsteps = [0]", "steps must be at least 1"),
         ("[base]\nevery = 0\n[grid]\nseed = [1]", "sizes of at least 1, not every 0"),
         ("[grid]\nheads = [0]", "sizes of at least 1, not heads 0"),
-        ("[grid]\nheads = ['two']", "not supported between"),
+        ("[grid]\nheads = ['two']", "heads must be a whole number, not 'two'"),
         ("[grid]\nseed = [-1]", "--seed must lie"),
         ("[grids]\nseed = [1]", "unknown 'grids'"),
         ("[grid", "is not TOML"),

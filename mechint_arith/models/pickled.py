@@ -7,7 +7,8 @@ import pickletools
 import re
 import zipfile
 from dataclasses import dataclass
-from typing import IO
+from io import BufferedIOBase
+from typing import cast
 
 from torch.serialization import MAGIC_NUMBER
 
@@ -25,7 +26,7 @@ class Pickle:
     """What it imports, as `module.name`."""
 
 
-def list_pickle(stream: IO[bytes]) -> Pickle | None:
+def list_pickle(stream: BufferedIOBase) -> Pickle | None:
     """Return what one pickle holds, or None where it breaks off or is no pickle."""
     protocol: int = 0
     first: object = None
@@ -63,7 +64,7 @@ def why_refused(path: str, error: Exception) -> str:
                 if not inside:
                     return f"is a ZIP archive, but no PyTorch file: {SAVE}"
                 with archive.open(inside[0]) as stream:
-                    found = list_pickle(stream)
+                    found = list_pickle(cast(BufferedIOBase, stream))
         except Exception:  # a damaged archive, in any of many ways
             return damaged
     else:
