@@ -7,8 +7,7 @@ import pickletools
 import re
 import zipfile
 from dataclasses import dataclass
-from io import BufferedIOBase
-from typing import cast
+from typing import Any
 
 from torch.serialization import MAGIC_NUMBER
 
@@ -26,8 +25,8 @@ class Pickle:
     """What it imports, as `module.name`."""
 
 
-def list_pickle(stream: BufferedIOBase) -> Pickle | None:
-    """Return what one pickle holds, or None where it breaks off or is no pickle."""
+def list_pickle(stream: Any) -> Pickle | None:
+    """Return what one pickle in a binary stream holds, or None where it breaks off or is no pickle."""
     protocol: int = 0
     first: object = None
     objects: list[str] = []
@@ -64,7 +63,7 @@ def why_refused(path: str, error: Exception) -> str:
                 if not inside:
                     return f"is a ZIP archive, but no PyTorch file: {SAVE}"
                 with archive.open(inside[0]) as stream:
-                    found = list_pickle(cast(BufferedIOBase, stream))
+                    found = list_pickle(stream)
         except Exception:  # a damaged archive, in any of many ways
             return damaged
     else:
