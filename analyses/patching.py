@@ -33,7 +33,7 @@ def main(out: Path, smoke: bool) -> Story:
     dirty = from_text(found.task, [FORM.format(a=x, b=y) for x, y in zip(other, b, strict=True)])
     checkpoint = load_checkpoint(checkpoints(folder())[max(checkpoints(folder()))])
     model = Transformer(checkpoint.config, checkpoint.weights).eval().requires_grad_(False)
-    effects = sweep(model, clean, dirty, "resid_pre", by=("layer", "position"))
+    effects = sweep(model, clean, dirty, "resid_pre", positions="absolute")
     normalised = effects.patched.mean(-1), effects.base.mean(-1), effects.donor.mean(-1)  # type: ignore[union-attr]
     share = (normalised[0] - normalised[1]) / (normalised[2] - normalised[1])
     labels = [f"{i} {t}" for i, t in enumerate(found.task.vocab.decode(clean.tokens[0]))]

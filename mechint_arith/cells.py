@@ -13,6 +13,7 @@ has the same task, model and recipe (`runs_of_summary`): folders may go, numbers
     cells[]  name, group, question, encoding, task, model, recipe (full options)
              missing       seeds that were not run
              verdicts      region -> {verdict: number of runs}
+             truncated     {verdict: number of runs} on the truncated function; empty where positions are not absolute
              lengths[]     length, region, predicted, truncated; runs: how many converged; over those:
                            accuracy and agreement per run, and mean_accuracy, mean_agreement across runs
                            (Student's t, the run is the unit; null for fewer than two)
@@ -36,7 +37,7 @@ from typing import Any
 from mechint_arith.digit_training import DigitsRecipe
 from mechint_arith.errors import InputError
 from mechint_arith.files import write_json
-from mechint_arith.length import forecast, measure
+from mechint_arith.length import LengthThresholds, forecast, measure, truncated_verdict
 from mechint_arith.models.checkpoint import read, step_path
 from mechint_arith.models.config import ModelConfig
 from mechint_arith.runs import RunFolder, read_metrics
@@ -270,6 +271,7 @@ def _summary(cell: Cell, out: Path, known: Known) -> dict[str, Any]:
     for entry in runs:
         for region, verdict in entry["verdicts"].items():
             verdicts.setdefault(region, Counter())[verdict] += 1
+    truncated = Counter(_truncated(cell, entry) for entry in runs)
     done = {entry["seed"] for entry in runs}
     return {
         "name": cell.name,
@@ -279,9 +281,22 @@ def _summary(cell: Cell, out: Path, known: Known) -> dict[str, Any]:
         **_plain(cell),
         "missing": [seed for seed in cell.seeds if seed not in done],
         "verdicts": {region: dict(counts) for region, counts in verdicts.items()},
+        "truncated": {verdict: n for verdict, n in truncated.items() if verdict},
         "lengths": _lengths(cell, [entry for entry in runs if entry["converged"]]),
         "runs": runs,
     }
+
+
+def _truncated(cell: Cell, entry: Mapping[str, Any]) -> str | None:
+    """Return a run's verdict on the truncated function, None where the theory does not speak of it."""
+    upward = [
+        row["agreement"]["value"]
+        for length, row in entry["lengths"].items()
+        if int(length) > cell.task.digits
+    ]
+    if cell.config.positions != "absolute" or not upward:
+        return None
+    return truncated_verdict(upward, converged=entry["converged"], thresholds=LengthThresholds())
 
 
 def _run_summary(run: CellRun) -> dict[str, Any]:

@@ -16,6 +16,9 @@ Training many models and tables over them is `cells`.
                           (theory's exact match, null where it only says: not 1); truncated (exact share on
                           which the truncated function is right, null where unknown); as_predicted
     verdicts              region -> "as predicted", "not as predicted" or "not converged"
+    truncated             the same words on the mechanism: does a model with absolute positions compute the
+                          truncated function upward? null for other encodings. An accuracy of 0 alone proves
+                          little: whatever is broken has it
     reasons[]             the theory's reasons
     thresholds            the rules' numbers
     curve[]               only for a run's folder: step, in_domain and length -> accuracy and agreement
@@ -55,7 +58,8 @@ class LengthThresholds:
     """Exact match on held-out pairs below which a model is not converged and nothing else is judged."""
     min_success: float = 0.99
     """Exact match from which a length counts as right; a predicted success must reach it at every length of
-    its region, and a failure predicted without a rate must stay below it at every length."""
+    its region, and a failure predicted without a rate must stay below it at every length. Agreement from which a
+    model counts as computing the truncated function."""
     family_error: float = 0.05
     """A predicted rate must lie in the Wilson interval of level 1 - family_error / lengths of the region."""
 
@@ -121,6 +125,14 @@ class LengthReport:
                 found[region] = judged if self.converged else NOT_CONVERGED
         return found
 
+    @property
+    def truncated(self) -> str | None:
+        """Verdict on the truncated function; None where the theory does not speak of it or no length tells."""
+        upward = [row.agreement.value for row in self.rows if row.region == "upward"]
+        if self.encoding != "absolute" or not upward:
+            return None
+        return truncated_verdict(upward, converged=self.converged, thresholds=self.thresholds)
+
     def as_dict(self) -> dict[str, Any]:
         """Plain JSON values, as the module's docstring lists them."""
         return {
@@ -133,6 +145,7 @@ class LengthReport:
             "converged": self.converged,
             "lengths": [row.as_dict() for row in self.rows],
             "verdicts": self.verdicts,
+            "truncated": self.truncated,
             "reasons": list(self.reasons),
             "thresholds": asdict(self.thresholds),
         }
@@ -229,6 +242,16 @@ def meets(accuracy: Estimate, row: Row, *, n_lengths: int, thresholds: LengthThr
     level = 1 - thresholds.family_error / n_lengths
     wide = share(round(accuracy.value * accuracy.n), accuracy.n, level=level)
     return wide.low <= float(row.accuracy) <= wide.high
+
+
+def truncated_verdict(
+    upward: Iterable[float], *, converged: bool, thresholds: LengthThresholds
+) -> str:
+    """Judge agreement with the truncated function, shares at every length beyond the training length."""
+    if not converged:
+        return NOT_CONVERGED
+    met = all(agreement >= thresholds.min_success for agreement in upward)
+    return AS_PREDICTED if met else NOT_AS_PREDICTED
 
 
 def curve(

@@ -76,6 +76,10 @@ def test_verdicts_on_planted_answers(planted, positions, task, answers, downward
     report = measure(checkpoint(positions, **task), n=1000)
     assert report.verdicts["downward"] == downward
     assert report.verdicts["upward"] == upward
+    computes = {truncation: "as predicted", nearly: "not converged"}.get(
+        answers, "not as predicted"
+    )
+    assert report.truncated == (computes if positions == "absolute" else None)
     if answers is truncation:
         assert all(row.agreement.value == 1 for row in report.rows)
         assert all(row.accuracy.value == 1 for row in report.rows if row.region != "upward")

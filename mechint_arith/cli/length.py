@@ -86,6 +86,8 @@ def show(report: LengthReport, points: list[CurvePoint]) -> None:
     console.print(table)
     for region, verdict in report.verdicts.items():
         console.print(f"{region}: [{COLOURS[verdict]}]{verdict}[/]")
+    if report.truncated:
+        console.print(f"truncated function: [{COLOURS[report.truncated]}]{report.truncated}[/]")
     for reason in report.reasons:
         console.print(f"• {reason}", highlight=False)
     if points:
