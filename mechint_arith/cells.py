@@ -5,8 +5,8 @@ position encoding changes in the model; each `[[cell]]` has `name`, `group`, `en
 optionally its `round`, and its own `task`, `model` and `recipe` on top. Runs are done round by round
 (0 first), and within a round every cell's first seed before anyone's second.
 
-Every run has the folder OUT/<cell>/seed<seed>, and there `length.json` (a `LengthReport`) once it is measured;
-what has one is never done again. Runs that only a summary knows count as done as well, as long as the cell
+Every run has the folder OUT/<cell>/seed<seed>, and there `length.json` (a `LengthReport`, with the settings it was
+`made_of` and the pairs `drawn` per length) once it is measured; what has one of the same settings is never done again. Runs that only a summary knows count as done as well, as long as the cell
 has the same task, model and recipe (`runs_of_summary`): folders may go, numbers stay. The summary is the table as JSON:
 
     command, n            how it was made; pairs per length
@@ -27,7 +27,6 @@ The training itself is `digit_training`, the judgement `length`.
 from __future__ import annotations
 
 import json
-import tomllib
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
@@ -36,19 +35,26 @@ from typing import Any
 
 from mechint_arith.digit_training import DigitsRecipe
 from mechint_arith.errors import InputError
+from mechint_arith.fields import wrong_types
 from mechint_arith.files import write_json
 from mechint_arith.length import LengthThresholds, forecast, measure, truncated_verdict
 from mechint_arith.models.checkpoint import read, step_path
 from mechint_arith.models.config import ModelConfig
 from mechint_arith.runs import RunFolder, read_metrics
+from mechint_arith.settings import read_toml, require_file_name
 from mechint_arith.stats import seeds as across_runs
 from mechint_arith.tasks import task_to_dict
 from mechint_arith.tasks.digits import DigitsTask
 
 REPORT = "length.json"
 CURVE_EVERY = 500
-TOP_KEYS = {"task", "model", "recipe", "encoding", "cell"}
-CELL_KEYS = {"name", "group", "encoding", "seeds", "question", "round", "task", "model", "recipe"}
+TOP = {"task": dict, "model": dict, "recipe": dict, "encoding": dict, "cell": list}
+OPTIONS = {"task": dict, "model": dict, "recipe": dict}
+CELL = {"name", "group", "encoding", "seeds", "question", "round", *OPTIONS}
+OF_THE_TASK = ("d_vocab", "d_vocab_out", "n_ctx")
+"""Sizes of a model that its task decides."""
+RUN = {"seed", "in_domain", "converged", "verdicts", "lengths", "curve"}
+"""What a summary says of a run."""
 
 
 @dataclass(frozen=True)
@@ -87,10 +93,14 @@ class CellRun:
         """Where its measurement lies."""
         return self.folder.path / REPORT
 
-    @property
-    def finished(self) -> bool:
-        """Whether it is trained and measured."""
-        return self.report.exists()
+    def measured(self, n: int) -> dict[str, Any] | None:
+        """Return its report if there is one of these very settings with n pairs per length, else None."""
+        try:
+            found = json.loads(self.report.read_text(encoding="utf-8"))
+        except (OSError, ValueError):
+            return None
+        same = isinstance(found, dict) and found.get("made_of") == _plain(self.cell)
+        return found if same and found.get("drawn") == n else None
 
 
 @dataclass(frozen=True)
@@ -126,19 +136,16 @@ def cell_run(cell: Cell, seed: int, out: Path) -> CellRun:
 
 def read_table(path: Path) -> Table:
     """Read a table of cells. Raises `InputError` naming the cell and what is wrong with it."""
-    try:
-        values = tomllib.loads(path.read_text(encoding="utf-8"))
-    except (OSError, tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
-        raise InputError(f"{path} is not a readable TOML file: {error}") from error
-    if unknown := sorted(set(values) - TOP_KEYS):
-        raise InputError(f"{path}: unknown tables {', '.join(unknown)}; known: {sorted(TOP_KEYS)}")
+    values = read_toml(path, TOP)
     cells = []
-    for given in values.get("cell", []):
+    for i, given in enumerate(values.get("cell", []), 1):
+        if not isinstance(given, dict):
+            raise InputError(f"{path}: each [[cell]] is a table, not {given!r:.40}")
         try:
             cells.append(_cell(values, given))
-        except (InputError, TypeError, KeyError) as error:
-            reason = f"{error} is missing" if isinstance(error, KeyError) else error
-            raise InputError(f"{path}, cell {given.get('name', '?')!r}: {reason}") from error
+        except (InputError, TypeError) as error:
+            name = given.get("name", f"number {i}")
+            raise InputError(f"{path}, cell {name!r:.60}: {error}") from error
     names = Counter((c.name, s) for c in cells for s in c.seeds)
     if twice := [f"{name} seed {seed}" for (name, seed), times in names.items() if times > 1]:
         raise InputError(f"{path}: listed twice: {', '.join(twice)}")
@@ -148,27 +155,41 @@ def read_table(path: Path) -> Table:
 
 
 def _cell(top: Mapping[str, Any], given: Mapping[str, Any]) -> Cell:
-    if unknown := sorted(set(given) - CELL_KEYS):
-        raise InputError(f"unknown options {', '.join(unknown)}; known: {sorted(CELL_KEYS)}")
+    if unknown := sorted(set(given) - CELL):
+        raise InputError(f"unknown options {', '.join(unknown)}; known: {', '.join(sorted(CELL))}")
+    if missing := [key for key in ("name", "encoding", "seeds") if key not in given]:
+        raise InputError(f"{missing[0]!r} is missing")
+    for name in OPTIONS:
+        if not isinstance(given.get(name, {}), dict):
+            raise InputError(f"{name} must be a table, not {given[name]!r:.40}")
     encodings = top.get("encoding", {})
-    if given["encoding"] not in encodings:
-        raise InputError(f"encoding {given['encoding']!r} is none of {', '.join(encodings)}")
+    encoding = encodings.get(given["encoding"]) if isinstance(given["encoding"], str) else None
+    if not isinstance(encoding, dict):
+        raise InputError(f"encoding {given['encoding']!r:.40} is none of {', '.join(encodings)}")
     options: dict[str, Any] = {**top.get("task", {}), **given.get("task", {})}
     options = {k: tuple(v) if isinstance(v, list) else v for k, v in options.items()}
     task = DigitsTask(**options)
-    model = {**top.get("model", {}), **encodings[given["encoding"]], **given.get("model", {})}
-    recipe = DigitsRecipe(**{**top.get("recipe", {}), **given.get("recipe", {})})
-    return Cell(
+    model = {**top.get("model", {}), **encoding, **given.get("model", {})}
+    if decided := [name for name in OF_THE_TASK if name in model]:
+        raise InputError(f"{', '.join(decided)} cannot be chosen: the task decides")
+    seeds = given["seeds"]
+    cell = Cell(
         name=given["name"],
         group=given.get("group", ""),
         question=given.get("question", ""),
         encoding=given["encoding"],
-        seeds=tuple(given["seeds"]),
+        seeds=tuple(seeds) if isinstance(seeds, list) else seeds,
         round=given.get("round", 0),
         task=task,
         config=digits_config(task, **model),
-        recipe=recipe,
+        recipe=DigitsRecipe(**{**top.get("recipe", {}), **given.get("recipe", {})}),
     )
+    if problems := list(wrong_types(cell)):
+        raise InputError("; ".join(problems))
+    require_file_name(cell.name)
+    if below := [seed for seed in cell.seeds if seed < 0]:
+        raise InputError(f"seeds cannot be negative: {below[0]}")
+    return cell
 
 
 def digits_config(task: DigitsTask, **options: Any) -> ModelConfig:
@@ -210,23 +231,32 @@ def runs_of_summary(table: Table, path: Path, *, n: int) -> dict[tuple[str, int]
         values = json.loads(path.read_text(encoding="utf-8"))
         earlier = {entry["name"]: entry for entry in values["cells"]}
         drawn = values["n"]
-    except (OSError, ValueError, KeyError, TypeError) as error:
+        same = [
+            (cell, earlier[cell.name]["runs"])
+            for cell in table.cells
+            if cell.name in earlier
+            and all(earlier[cell.name][key] == value for key, value in _plain(cell).items())
+        ]
+        known = {
+            (cell.name, run["seed"]): {key: run[key] for key in run if key in RUN}
+            for cell, runs in same
+            for run in runs
+            if run["seed"] in cell.seeds
+        }
+        if not all(set(run) >= RUN for run in known.values()):
+            raise KeyError
+    except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
         raise InputError(f"{path} is not a summary of cells; give another --summary") from error
     if drawn != n:
         raise InputError(f"{path} was measured with --n {drawn}, not {n}; give another --summary")
-    return {
-        (cell.name, run["seed"]): run
-        for cell in table.cells
-        if (entry := earlier.get(cell.name)) and all(entry[k] == v for k, v in _plain(cell).items())
-        for run in entry["runs"]
-        if run["seed"] in cell.seeds
-    }
+    return known
 
 
 def finish(run: CellRun, *, n: int) -> None:
     """Measure a trained run and write its report; the state to resume from is no longer needed."""
     checkpoint = read(step_path(run.folder.path, run.folder.recipe.steps))
-    write_json(run.report, measure(checkpoint, n=n).as_dict())
+    made_of = {"made_of": _plain(run.cell), "drawn": n}
+    write_json(run.report, measure(checkpoint, n=n).as_dict() | made_of)
 
 
 def summarise(
@@ -235,7 +265,7 @@ def summarise(
     """Return the table as plain JSON values, from the runs that are finished or known from a summary."""
     folder = out.name if out.is_absolute() else out
     command = f"mechint-arith cells {source} --out {folder} --n {n}"
-    cells = [_rounded(_summary(cell, out, known or {})) for cell in table.cells]
+    cells = [_rounded(_summary(cell, out, n, known or {})) for cell in table.cells]
     return {"command": command, "n": n, "cells": cells}
 
 
@@ -259,12 +289,12 @@ def _plain(cell: Cell) -> dict[str, Any]:
     return plain
 
 
-def _summary(cell: Cell, out: Path, known: Known) -> dict[str, Any]:
+def _summary(cell: Cell, out: Path, n: int, known: Known) -> dict[str, Any]:
     runs = []
     for seed in cell.seeds:
         run = cell_run(cell, seed, out)
-        if run.finished:
-            runs.append(_run_summary(run))
+        if report := run.measured(n):
+            runs.append(_run_summary(run, report))
         elif (cell.name, seed) in known:
             runs.append(known[cell.name, seed])
     verdicts: dict[str, Counter[str]] = {}
@@ -299,8 +329,7 @@ def _truncated(cell: Cell, entry: Mapping[str, Any]) -> str | None:
     return truncated_verdict(upward, converged=entry["converged"], thresholds=LengthThresholds())
 
 
-def _run_summary(run: CellRun) -> dict[str, Any]:
-    report = json.loads(run.report.read_text(encoding="utf-8"))
+def _run_summary(run: CellRun, report: Mapping[str, Any]) -> dict[str, Any]:
     lengths = {
         str(row["length"]): {key: row[key] for key in ("accuracy", "agreement")}
         for row in report["lengths"]
@@ -318,7 +347,7 @@ def _curve(folder: Path) -> list[dict[str, Any]]:
     """Return agreement with the truncated function over training, as it was logged."""
     prefix, points = "truncated ", []
     for row in read_metrics(folder):
-        if row["step"] % CURVE_EVERY == 0:
+        if row["step"] % CURVE_EVERY == 0 and "in_domain" in row:
             kept = {k.removeprefix(prefix): v for k, v in row.items() if k.startswith(prefix)}
             points.append({"step": row["step"], "in_domain": row["in_domain"], "truncated": kept})
     return points

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import json
 import os
-import tomllib
+from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, fields
@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING, Any
 from mechint_arith.errors import InputError
 from mechint_arith.files import write_json
 from mechint_arith.locks import locked
+from mechint_arith.settings import read_toml
 
 if TYPE_CHECKING:
     from distributed import Client
@@ -61,16 +62,8 @@ def read_sweep(path: str | os.PathLike[str], out: str | os.PathLike[str] | None 
 
     Options are those of `train assign-add`, with underscores. Raises `InputError` naming what is wrong.
     """
-    try:
-        text = Path(path).read_text(encoding="utf-8")
-        found = tomllib.loads(text)
-    except OSError as error:
-        raise InputError(f"cannot read {path}: {error.strerror}") from error
-    except tomllib.TOMLDecodeError as error:
-        raise InputError(f"{path} is not TOML: {error}") from error
-    if unknown := sorted(set(found) - {"name", "out", "base", "grid"}):
-        raise InputError(f"{path}: unknown {unknown[0]!r}; expected name, out, [base] and [grid]")
-    base, grid = dict(found.get("base", {})), dict(found.get("grid", {}))
+    found = read_toml(path, {"name": str, "out": str, "base": dict, "grid": dict})
+    base, grid = found.get("base", {}), found.get("grid", {})
     if not grid or not all(isinstance(values, list) and values for values in grid.values()):
         raise InputError(f"{path}: [grid] needs at least one option with a list of values")
     if both := sorted(set(base) & set(grid)):
@@ -83,11 +76,11 @@ def read_sweep(path: str | os.PathLike[str], out: str | os.PathLike[str] | None 
         )
         try:
             run_folder(point, Path())
-        except TypeError as error:  # a text where a number belongs
+        except (InputError, TypeError) as error:  # a text where a number belongs
             raise InputError(f"{path}: {error}") from error
         points.append(point)
-    names = [point.name for point in points]
-    if twice := [name for name in names if names.count(name) > 1]:
+    names = Counter(point.name for point in points)
+    if twice := [name for name, times in names.items() if times > 1]:
         raise InputError(f"{path}: the point {twice[0]} occurs twice")
     name = str(found.get("name", Path(path).stem))
     return Sweep(name, tuple(points), Path(out or found.get("out", f"runs/{name}")))
@@ -138,7 +131,9 @@ def finished(point: Point, out: Path) -> dict[str, Any] | None:
     path = out / point.name / RESULT
     try:
         found = json.loads(path.read_text(encoding="utf-8"))
-    except (OSError, json.JSONDecodeError):
+    except (OSError, ValueError):
+        return None
+    if not isinstance(found, dict):
         return None
     return found if found.get("options") == json.loads(json.dumps(dict(point.options))) else None
 

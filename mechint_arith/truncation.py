@@ -248,7 +248,7 @@ def _count_products(p: int, width: int, start: int, stop: int) -> int:
             " use limit_accuracy, which has no such bound"
         )
     (cycles, r), (tops, s) = divmod(width, p), divmod(stop - start, p)
-    extra = (start + np.arange(s)) % p
+    extra = (start % p + np.arange(s)) % p
     total = 0
     for weight, counts in zip((cycles**2, cycles, 1), _solutions(p, r), strict=True):
         rows = counts[extra]

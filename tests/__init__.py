@@ -10,6 +10,7 @@ CHECK_THEMSELVES = {
     for name in (
         "ModelConfig",
         "Checkpoint",
+        "Cell",
         "AssignAdd",
         "ModularTask",
         "DigitsTask",

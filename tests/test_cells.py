@@ -67,12 +67,13 @@ def test_options_are_layered_and_runs_ordered(table, tmp_path):
 def test_summary_tells_what_is_missing_and_keeps_unconverged_runs_apart(table, tmp_path):
     found = read_table(table)
     run = found.runs(tmp_path)[1]
-    assert not run.finished
+    assert run.measured(30) is None
     config = run.cell.config
     model = Checkpoint(config, initial_weights(config, 1), run.cell.task, 3, 1)
     save(step_path(run.folder.path, 3), model)
     finish(run, n=30)
-    assert run.finished
+    assert run.measured(30)["seed"] == 1
+    assert run.measured(31) is None
     values = json.loads(json.dumps(summarise(found, tmp_path, source="table.toml", n=30)))
     one, two = values["cells"]
     assert one["missing"] == [2]
@@ -102,9 +103,32 @@ def test_runs_of_a_summary_count_as_done_while_their_cell_is_the_same(table, tmp
     assert cells.runs_of_summary(found, tmp_path / "none.json", n=30) == {}
     with pytest.raises(InputError, match="measured with --n 30, not 40"):
         cells.runs_of_summary(found, summary, n=40)
-    summary.write_text("[]")
-    with pytest.raises(InputError, match="is not a summary of cells"):
-        cells.runs_of_summary(found, summary, n=30)
+    one = values["cells"][0]
+    for damaged in (
+        [],
+        {"n": 30, "cells": [{"name": "one"}]},
+        {"n": 30, "cells": [{**one, "runs": [{"seed": 1}]}]},
+        {"n": 30, "cells": [{**one, "runs": 3}]},
+    ):
+        summary.write_text(json.dumps(damaged))
+        with pytest.raises(InputError, match="is not a summary of cells"):
+            cells.runs_of_summary(found, summary, n=30)
+
+
+def test_reports_of_other_settings_or_damaged_ones_are_not_taken(table, tmp_path):
+    run = read_table(table).runs(tmp_path)[1]
+    config = run.cell.config
+    model = Checkpoint(config, initial_weights(config, 1), run.cell.task, 3, 1)
+    save(step_path(run.folder.path, 3), model)
+    finish(run, n=30)
+    table.write_text((TOP + CELLS).replace("batch = 8", "batch = 9"))
+    other = read_table(table).runs(tmp_path)[1]
+    assert other.folder.path == run.folder.path
+    assert run.measured(30)
+    assert other.measured(30) is None
+    for damaged in ("", "[]", "{}", '{"a'):
+        run.report.write_text(damaged)
+        assert run.measured(30) is None
 
 
 def test_means_over_converged_runs_have_the_run_as_unit(table):
@@ -124,8 +148,39 @@ def test_means_over_converged_runs_have_the_run_as_unit(table):
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("[[cell]", "not a readable TOML file"),
-        ("[sell]\n", "unknown tables sell"),
+        ("[[cell]", "is not TOML"),
+        ("[sell]\n", "unknown 'sell'; expected task, model"),
+        ("cell = 3", "cell must be a list, not 3"),
+        ("cell = ['a']", r"each \[\[cell\]\] is a table, not 'a'"),
+        ("task = 'x'", "task must be a table, not 'x'"),
+        (TOP + CELLS.replace('name = "one"', "name = 5"), "cell 5: name must be a text, not 5"),
+        (TOP + CELLS.replace('name = "one"', 'name = "../up"'), "cannot be the name of a folder"),
+        (TOP + CELLS.replace('name = "one"', 'name = ""'), "cannot be the name of a folder"),
+        (
+            TOP + CELLS.replace('name = "one"', 'name = "a\\u0000"'),
+            "cannot be the name of a folder",
+        ),
+        (TOP + CELLS.replace('group = "main"', "group = ['x']"), "group must be a text"),
+        (
+            TOP + CELLS.replace("seeds = [1, 2]", "seeds = ['a']"),
+            "seeds must be a list, each a whole",
+        ),
+        (
+            TOP + CELLS.replace("seeds = [1, 2]", "seeds = [true]"),
+            "seeds must be a list, each a whole",
+        ),
+        (TOP + CELLS.replace("seeds = [1, 2]", 'seeds = "12"'), "seeds must be a list"),
+        (
+            TOP + CELLS.replace("seeds = [1, 2]", "seeds = [-1]"),
+            "cell 'one': seeds cannot be negative",
+        ),
+        (TOP + CELLS.replace("round = 1", "round = 'x'"), "round must be a whole number"),
+        (TOP + CELLS.replace("n_layers = 2", "d_vocab = 3"), "d_vocab cannot be chosen"),
+        (TOP + CELLS.replace("{ modulus = 4 }", "3"), "cell 'two': task must be a table, not 3"),
+        (
+            TOP + CELLS.replace('encoding = "absolute"', "encoding = 3"),
+            "encoding 3 is none of absolute",
+        ),
         (TOP, r"no \[\[cell\]\]"),
         (TOP + '[[cell]]\nname = "x"\nseeds = [1]\n', "cell 'x': 'encoding' is missing"),
         (TOP + '[[cell]]\nname = "x"\nencoding = "y"\nseeds = [1]\n', "none of absolute, relative"),

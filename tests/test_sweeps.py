@@ -79,6 +79,10 @@ def test_a_sweep_file_says_what_varies(tmp_path):
         ("[grid]\nseed = [-1]", "--seed must lie"),
         ("[grids]\nseed = [1]", "unknown 'grids'"),
         ("[grid", "is not TOML"),
+        ("grid = 3", "grid must be a table, not 3"),
+        ("base = ['a']\n[grid]\nseed = [1]", "base must be a table"),
+        ("out = 3\n[grid]\nseed = [1]", "out must be a text, not 3"),
+        ("[grid]\nfinal_n = [2.5]", r"faulty\.toml: final_n must be a whole number, not 2\.5"),
     ],
 )
 def test_faults_of_a_sweep_file_are_named(tmp_path, text, message):

@@ -175,6 +175,8 @@ def test_big_numbers_stay_exact():
     numbers = 9 * 10**59
     assert (rate * numbers**2).denominator == 1
     assert float(rate) == pytest.approx(1 / 101)
+    products = truncated_accuracy("mul", 7, 10, 4, 60)
+    assert float(products) == pytest.approx(float(limit_accuracy("mul", 7, 10, 4)), abs=1e-4)
 
 
 @pytest.mark.parametrize(

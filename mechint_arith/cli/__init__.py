@@ -71,6 +71,10 @@ def main() -> None:
     arguments = sys.argv[1:]
     command = typer.main.get_command(app)
     try:
+        if "" in arguments:
+            raise InputError(
+                "an argument is empty, which would stand for the current folder: is a variable of your shell unset?"
+            )
         with command.make_context("mechint-arith", list(arguments)) as context:
             command.invoke(context)
         if sys.stdout is not None:

@@ -55,7 +55,7 @@ def cells(
     known = runs_of_summary(found, target, n=n)
     runs = [] if dry else chosen.runs(out)
     for i, run in enumerate(runs, 1):
-        if run.finished or (run.cell.name, run.folder.seed) in known:
+        if (run.cell.name, run.folder.seed) in known or run.measured(n):
             continue
         if minutes is not None and time.monotonic() - began > 60 * minutes:
             console.print(f"{minutes:g} minutes are over: {len(runs) - i + 1} runs are left")
@@ -77,6 +77,7 @@ def cells(
 
 def _show(values: dict) -> None:
     from rich.console import Console
+    from rich.markup import escape
     from rich.table import Table
 
     table = Table(title="verdicts: runs as predicted / not as predicted / not converged")
@@ -89,7 +90,7 @@ def _show(values: dict) -> None:
             for region in ("downward", "upward")
         ]
         missing = " ".join(map(str, cell["missing"]))
-        table.add_row(cell["group"], cell["name"], in_domain, *counts, missing)
+        table.add_row(escape(cell["group"]), escape(cell["name"]), in_domain, *counts, missing)
     Console().print(table)
 
 

@@ -95,7 +95,7 @@ def test_theory_as_table_and_json():
         (["train", "digits", "--out", "x", "--train-on", "both"], "--train-on is kind:digits"),
         (["train", "digits", "--out", "x", "--positions", "rotary", "--no-content"], "content"),
         (["train", "digits", "--out", "x", "--embed-noise", "-1"], "embed_noise"),
-        (["cells", "nowhere.toml", "--out", "x"], "not a readable TOML file"),
+        (["cells", "nowhere.toml", "--out", "x"], "cannot read nowhere.toml"),
     ],
 )
 def test_bad_input_is_one_line(tmp_path, monkeypatch, arguments, message):

@@ -37,6 +37,13 @@ def test_wrong_usage_is_one_line_that_says_where_to_look(run, args, complaint, w
     assert err.endswith(f"(see {' '.join(f'mechint-arith {where}'.split())} --help)\n")
 
 
+def test_an_empty_argument_is_not_the_current_folder(run):
+    code, out, err = run("train", "assign-add", "--out", "")
+    assert (code, out) == (2, "")
+    assert err.startswith("error: an argument is empty")
+    assert err.count("\n") == 1
+
+
 @pytest.mark.parametrize("args", [[], ["train"]])
 def test_without_a_command_the_help_is_shown(run, args):
     code, out, err = run(*args)
