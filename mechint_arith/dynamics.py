@@ -185,22 +185,25 @@ def _measured(
         prompts = prompts or Prompts(checkpoint.task, n=n, n_cell=max(1, n // 10), seed=seed)
         subject = Subject.of(checkpoint, prompts)
         for measure in missing:
-            found = measure.take(subject)
-            kept[keys[measure.name]] = {name: e.as_dict() for name, e in found.items()}
+            kept[keys[measure.name]] = measure.take(subject)
         if kept_in is not None:
-            write_json(kept_in, kept)
-    row = {}
-    for measure in measures:
-        for name, fields in kept[keys[measure.name]].items():
-            row[name] = Estimate(**fields)
-    return row, prompts
+            plain = {
+                key: {name: e.as_dict() for name, e in values.items()}
+                for key, values in kept.items()
+            }
+            write_json(kept_in, plain)
+    return {name: e for m in measures for name, e in kept[keys[m.name]].items()}, prompts
 
 
-def _read_cache(path: Path | None) -> dict[str, dict[str, Any]]:
+def _read_cache(path: Path | None) -> dict[str, dict[str, Estimate]]:
     """Return what is cached; a damaged file counts as nothing, as it can be measured again."""
     if path is None or not path.exists():
         return {}
     try:
-        return json.loads(path.read_text(encoding="utf-8"))
-    except (OSError, json.JSONDecodeError):
+        found = json.loads(path.read_text(encoding="utf-8"))
+        return {
+            key: {name: Estimate(**fields) for name, fields in values.items()}
+            for key, values in found.items()
+        }
+    except (OSError, ValueError, TypeError, AttributeError):
         return {}

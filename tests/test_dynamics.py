@@ -81,10 +81,11 @@ def test_a_changed_or_damaged_file_is_measured_again(folder, tmp_path):
     shutil.copy(step_path(run, 0), step_path(run, 10))
     measure_series(run, [counted(calls)], cache=cache)
     assert len(calls) == 3, "the content of step 0 was known"
-    for path in cache.iterdir():
-        path.write_text("{", encoding="utf-8")
-    measure_series(run, [counted(calls)], cache=cache)
-    assert len(calls) == 5, "two different contents"
+    for i, damage in enumerate((b"{", b"[]", b"\xff", b'{"a": 3}', b'{"a": {"b": 3}}'), 1):
+        for path in cache.iterdir():
+            path.write_bytes(damage)
+        measure_series(run, [counted(calls)], cache=cache)
+        assert len(calls) == 3 + 2 * i, "two different contents"
 
 
 def test_a_series_goes_to_json_and_back(folder, tmp_path):
