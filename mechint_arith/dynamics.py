@@ -185,7 +185,7 @@ def _measured(
         prompts = prompts or Prompts(checkpoint.task, n=n, n_cell=max(1, n // 10), seed=seed)
         subject = Subject.of(checkpoint, prompts)
         for measure in missing:
-            kept[keys[measure.name]] = measure.take(subject)
+            kept[keys[measure.name]] = dict(measure.take(subject))
         if kept_in is not None:
             plain = {
                 key: {name: e.as_dict() for name, e in values.items()}
