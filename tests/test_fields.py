@@ -59,6 +59,8 @@ def test_what_does_not_fit(bad, said):
 def test_models_and_tasks_refuse_other_types():
     with pytest.raises(InputError, match=r"n_layers must be a whole number, not 2\.0"):
         ModelConfig(d_vocab=5, d_vocab_out=5, n_ctx=3, n_layers=2.0)
+    with pytest.raises(InputError, match=r"attn_mix must lie in \[0, 1\], not 2"):
+        ModelConfig(d_vocab=5, d_vocab_out=5, n_ctx=3, attn_mix=2.0)
     with pytest.raises(InputError, match="d_mlp must be a list, each a whole number"):
         ModelConfig(d_vocab=5, d_vocab_out=5, n_ctx=3, d_mlp=(0, 8.0))
     for task in (AssignAdd, ModularTask, DigitsTask):

@@ -78,6 +78,8 @@ class ModelConfig:
                 yield f"{name} must be one of {', '.join(known)}, not {getattr(self, name)!r}"
         if not self.attn_content and self.positions not in ("absolute", "relative"):
             yield "attention without content needs absolute or relative positions"
+        if not 0 <= self.attn_mix <= 1:
+            yield f"attn_mix must lie in [0, 1], not {self.attn_mix:g}"
         if self.positions == "rotary" and self.d_head % 2:
             yield f"rotary positions need an even d_head, not {self.d_head}"
 
