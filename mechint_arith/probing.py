@@ -86,6 +86,28 @@ class Findings:
     no_circuit: str | None = None
     """Why no circuits are given, or None."""
 
+    @property
+    def assumed(self) -> str:
+        """The split as it had to be assumed where the file does not say it: `split_seed 42, …`; else empty."""
+        assumed = (self.provenance.get("source") or {}).get("assumed", {})
+        return ", ".join(f"{name} {value}" for name, value in assumed.items())
+
+    @property
+    def accuracy_with_diagonal(self) -> dict[str, Estimate]:
+        """Pool -> accuracy, and below each held-out pool that of its sums a + a, which hide in its mean."""
+        diagonal = {
+            "0var_held": {"0var_held a + a": "direct"},
+            "1var_held": {"1var_held a + a left": "left", "1var_held a + a right": "right"},
+            "2var_held": {"2var_held a + a": "both"},
+        }
+        found = {}
+        for pool, accuracy in self.accuracy.items():
+            found[pool] = accuracy
+            for name, route in diagonal.get(pool, {}).items():
+                if "diagonal" in self.strata.get(route, {}):
+                    found[name] = self.strata[route]["diagonal"]
+        return found
+
     def as_dict(self) -> dict[str, Any]:
         """Plain JSON values: the schema of `results.json`, described in docs/results.md."""
         return {

@@ -2,6 +2,7 @@
 
 import json
 from collections import Counter
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -9,7 +10,7 @@ import torch
 from typer.testing import CliRunner
 
 from mechint_arith import cli
-from mechint_arith.calibration import running, scoring, table
+from mechint_arith.calibration import running, scoring, shipped, table
 from mechint_arith.calibration.grid import KINDS, Trial, trials
 from mechint_arith.calibration.trial import early
 from mechint_arith.errors import InputError
@@ -260,3 +261,13 @@ def test_faulty_options_are_named(bases, tmp_path, arguments, message):
 def test_a_folder_without_networks_is_refused(tmp_path):
     with pytest.raises(InputError, match="no base networks in"):
         running.base_files([tmp_path])
+
+
+def test_the_numbers_that_the_package_quotes_are_those_of_the_published_calibration():
+    """After a new calibration: python -m mechint_arith.calibration.shipped analyses/results/calibration.json"""
+    published = Path(__file__).parents[1] / "analyses" / "results" / "calibration.json"
+    assert shipped.shipped() == shipped.excerpt(json.loads(published.read_text()))
+    said = shipped.error_rate(Thresholds())
+    assert f"on {shipped.shipped()['n_controls']} control models with planted truth" in said
+    assert "0 of 0 " not in said
+    assert "not measured" in shipped.error_rate(Thresholds(shared=0.5))

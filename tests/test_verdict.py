@@ -56,6 +56,31 @@ def test_partly_shared_by_value_and_by_mixture():
     assert v.index.value == 0.02
 
 
+def test_what_a_verdict_means_is_one_sentence_about_this_model():
+    carry = "The neurons of the last MLP that carry 95 % of the effect on 7 + 12 "
+    apart, half = pair(0.02, 0.03, 0.05, 0.0), pair(0.5, 0.5, 0.45)
+    wide = pair(half=0.2)
+    weak = route(accuracy=Estimate(0.92, 0.89, 0.94, 300))
+    for made, meaning in (
+        (evidence(), carry + "carry it on x + 12, 7 + y and x + y too."),
+        (
+            evidence(pairs={"direct-left": apart, "direct-both": half}),
+            carry + "carry it on 7 + y too; they carry only part of it on x + y;"
+            " they carry hardly any of it on x + 12.",
+        ),
+        (
+            evidence(pairs={"direct-left": wide, "direct-both": pair(sigma=0.5)}),
+            "Whether neurons of the last MLP are shared cannot be told: an interval crosses a threshold"
+            " (x + 12); the indices disagree (x + y).",
+        ),
+        (
+            evidence({"left": weak, "both": weak}),
+            "The model does not answer x + 12 and x + y reliably, so nothing is said of its neurons.",
+        ),
+    ):
+        assert judge(made).meaning == meaning
+
+
 def test_competence_comes_first():
     weak = route(accuracy=Estimate(0.92, 0.89, 0.94, 300), zeroed=e(0.9), negative_share=0.9)
     v = judge(evidence(routes={"left": weak}))

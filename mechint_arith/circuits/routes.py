@@ -23,12 +23,10 @@ from mechint_arith.errors import InputError
 from mechint_arith.indices import COVER, covering
 from mechint_arith.interventions.neurons import ablate_neurons
 from mechint_arith.models.transformer import Transformer
-from mechint_arith.tasks.assign_add import AssignAdd
+from mechint_arith.tasks.assign_add import QUERIES, AssignAdd
 
 THRESHOLD = 0.05
 """Smallest |effect| of an edge that is kept, as a share of the metric's gap."""
-QUERIES = {"direct": "7 + 12", "left": "x + 12", "right": "7 + y", "both": "x + y"}
-"""What a query of each route looks like."""
 OTHERS = "other neurons"
 
 

@@ -154,7 +154,7 @@ def _routes(console: Console, found: RouteFindings) -> None:
         _say(
             console,
             f"{name}: neurons agree in frequency {with_interval(a.frequency)} (chance"
-            f" {a.frequency_chance:.2f}), in phase {with_interval(a.phase)} (chance {a.phase_chance:.2f})",
+            f" {a.frequency_chance:z.2f}), in phase {with_interval(a.phase)} (chance {a.phase_chance:z.2f})",
         )
     for route, effects in found.effects.items():
         console.print()

@@ -1,4 +1,4 @@
-"""What `probe` prints: a page that can be read from top to bottom, the verdict last."""
+"""What `probe` prints: a page that can be read from top to bottom, the verdict first and once more last."""
 
 from __future__ import annotations
 
@@ -71,9 +71,9 @@ def print_findings(console: Console, findings: Findings, path: Path) -> None:
             parts.append(f"ignored {', '.join(source['ignored'])}")
         if source["dropped"]:
             parts.append(f"dropped {', '.join(source['dropped'])}")
-        if source["assumed"]:
-            parts.append("assumed " + ", ".join(f"{k} {v}" for k, v in source["assumed"].items()))
         console.print("; ".join(parts), style="dim", highlight=False)
+    console.print()
+    _verdict(console, findings)
     console.print()
     console.print(_accuracy(findings))
     console.print()
@@ -89,19 +89,33 @@ def print_findings(console: Console, findings: Findings, path: Path) -> None:
     console.print(_sharing(findings, others, "The indirect routes among each other (not judged)"))
     console.print()
     _frequencies(console, findings)
+    console.print(_called(findings))
+
+
+def _called(findings: Findings) -> Text:
     name = findings.verdict.name
-    console.print(Text.assemble("Verdict on the last MLP's neurons: ", (name, STYLE[name])))
-    index = interval(findings.verdict.index)
-    last = (
-        f"sharing index {index} over {findings.evidence.n_pairs} number pairs; on this checkpoint"
-    )
-    for line in (*findings.verdict.reasons, last):
-        console.print(Padding(Text(line), (0, 0, 0, 2)))
+    return Text.assemble("Verdict on the last MLP's neurons: ", (name, STYLE[name]))
+
+
+def _verdict(console: Console, findings: Findings) -> None:
+    """Print the verdict, what it means, its reasons, and how far to trust it."""
+    from mechint_arith.calibration.shipped import error_rate
+    from mechint_arith.report.verdict import assumption
+
+    v = findings.verdict
+    console.print(_called(findings))
+    console.print(Text(v.meaning, style="bold"))
+    index = f"sharing index {interval(v.index)} over {findings.evidence.n_pairs} number pairs"
+    for line in (*v.reasons, f"{index}; on this checkpoint"):
+        console.print(Padding(Text(line), (0, 0, 0, 2), expand=False))
+    if findings.assumed:
+        console.print(Text(assumption(findings), style="bold yellow"))
+    console.print(Text(error_rate(v.thresholds)))
 
 
 def _accuracy(findings: Findings) -> Table:
     grid = _table("Accuracy by pool", "pool", "share right [95 % interval]", "n")
-    for name, e in findings.accuracy.items():
+    for name, e in findings.accuracy_with_diagonal.items():
         grid.add_row(name, interval(e), str(e.n))
     return grid
 
@@ -175,8 +189,8 @@ def _frequencies(console: Console, findings: Findings) -> None:
         console.print(grid)
         for name, a in findings.agreement.items():
             console.print(
-                f"{name}: neurons agree in frequency {a.frequency.value:.3f} (chance {a.frequency_chance:.2f}),"
-                f" phase {a.phase.value:.3f} (chance {a.phase_chance:.2f})",
+                f"{name}: neurons agree in frequency {a.frequency.value:.3f} (chance {a.frequency_chance:z.2f}),"
+                f" phase {a.phase.value:.3f} (chance {a.phase_chance:z.2f})",
                 highlight=False,
             )
     console.print()

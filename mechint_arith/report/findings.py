@@ -24,6 +24,7 @@ from mechint_arith.report.page import (
     render,
     with_interval,
 )
+from mechint_arith.report.verdict import verdict_section
 from mechint_arith.sharing import JUDGED
 from mechint_arith.tasks.assign_add import ROUTES, SIDES
 
@@ -46,7 +47,7 @@ def findings_report(findings: Findings) -> str:
 def sections(findings: Findings) -> list[Section]:
     """Return the report's sections, the verdict first."""
     return [
-        _verdict(findings),
+        verdict_section(findings),
         _accuracy(findings),
         _cells(findings),
         _need(findings),
@@ -63,26 +64,9 @@ def _command(findings: Findings) -> str:
     return str(findings.provenance.get("command", "mechint_arith.probe"))
 
 
-def _verdict(findings: Findings) -> Section:
-    v, e = findings.verdict, findings.evidence
-    claims = [Claim(reason, (f"bootstrap over {e.n_pairs} number pairs",)) for reason in v.reasons]
-    rule = TableView(
-        ("threshold", "value"),
-        tuple(
-            (name.replace("_", " "), f"{value:g}") for name, value in asdict(v.thresholds).items()
-        ),
-        "The rule was declared before looking; its error rate on planted controls is in the README.",
-    )
-    headline = (
-        f"Verdict on the last MLP's neurons, on this checkpoint: {v.name}."
-        f" Sharing index {with_interval(v.index)}."
-    )
-    return Section("Verdict", headline, tuple(claims), tables=(rule,))
-
-
 def _accuracy(findings: Findings) -> Section:
     pools = intervals(
-        {"accuracy": findings.accuracy},
+        {"accuracy": findings.accuracy_with_diagonal},
         unit="share right",
         marks=((1 / findings.evidence.p, "chance"),),
         span=(-0.02, 1.02),
@@ -109,7 +93,8 @@ def _accuracy(findings: Findings) -> Section:
         pictures=(
             Picture(
                 pools,
-                "Accuracy by pool. held: number pairs never seen; restricted: variables on a side where training never shows them.",
+                "Accuracy by pool. held: number pairs never seen; a + a: its sums of one number with itself;"
+                " restricted: variables on a side where training never shows them.",
             ),
             Picture(
                 strata,
@@ -276,25 +261,28 @@ def _neurons(findings: Findings) -> Section:
 def _frequencies(findings: Findings) -> Section:
     if findings.no_frequencies:
         return Section("Frequencies", claims=(Claim(f"Not given: {findings.no_frequencies}."),))
-    pictures, claims = [], []
-    for route, found in findings.frequencies.items():
-        picture = spectrum(found.shares[1:], key=found.frequencies, unit="share of energy")
-        pictures.append(
-            Picture(picture, f"Logits on the {route} route over all number pairs, by frequency.")
+    pictures = tuple(
+        Picture(
+            spectrum(found.shares[1:], key=found.frequencies, unit="share of energy"),
+            f"Logits on the {route} route over all number pairs, by frequency.",
         )
-        key = ", ".join(map(str, found.frequencies)) or "none above the null"
-        claims.append(
-            Claim(f"Key frequencies of the {route} route: {key}.", (f"null: {found.null}",))
-        )
+        for route, found in findings.frequencies.items()
+    )
+    key = "; ".join(
+        f"{route} {', '.join(map(str, found.frequencies)) or 'none above the null'}"
+        for route, found in findings.frequencies.items()
+    )
+    nulls = dict.fromkeys(f"null: {found.null}" for found in findings.frequencies.values())
+    claim = Claim(f"Key frequencies of the routes' logits, strongest first: {key}.", tuple(nulls))
     rows = tuple(
         (
             name,
             with_interval(a.frequency),
-            f"{a.frequency_chance:.3f}",
+            f"{a.frequency_chance:z.3f}",
             with_interval(a.phase),
-            f"{a.phase_chance:.3f}",
+            f"{a.phase_chance:z.3f}",
             with_interval(a.spectrum),
-            f"{a.spectrum_chance:.3f}",
+            f"{a.spectrum_chance:z.3f}",
         )
         for name, a in findings.agreement.items()
     )
@@ -309,8 +297,8 @@ def _frequencies(findings: Findings) -> Section:
     )
     return Section(
         "Frequencies",
-        claims=tuple(claims),
-        pictures=tuple(pictures),
+        claims=(claim,),
+        pictures=pictures,
         tables=(
             TableView(columns, rows, "Agreement of the neurons on two routes, weighted by energy."),
         ),
@@ -344,9 +332,6 @@ def _circuit(findings: Findings) -> Section:
                 f" {with_interval(f.alone)} of the margin's gap when all else is corrupted;"
                 f" with these edges corrupted, {with_interval(f.without)} is left.",
                 (
-                    f"n = {f.alone.n} unordered number pairs",
-                    f"|effect| ≥ {about.threshold:g}, {about.direction}, {about.ablation} ablation",
-                    "null: the corrupted run (0) against the clean run (1)",
                     f"right with the circuit alone: {with_interval(f.accuracy)}",
                     f"completeness gap at most {f.gap:.3f} (without {f.worst})",
                 ),
@@ -362,6 +347,17 @@ def _circuit(findings: Findings) -> Section:
             )
             for e in table.itertuples()
         ]
+    f, about = findings.circuits[0].faithfulness, findings.circuits[0].circuit.about
+    claims.append(
+        Claim(
+            f"An edge is kept where its effect is at least {about.threshold:g} of the gap between the corrupted run"
+            " (0) and the clean run (1).",
+            (
+                f"n = {f.alone.n} unordered number pairs",
+                f"{about.direction}, {about.ablation} ablation",
+            ),
+        )
+    )
     drawing = svg(draw([one.circuit for one in findings.circuits]))
     caption = (
         "What carries the answer on each route: layers upward, positions across. A box stands for an embedding, a"

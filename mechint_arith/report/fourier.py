@@ -197,7 +197,7 @@ def route_sections(found: RouteFindings) -> list[Section]:
         Claim(
             f"{name}: neurons agree in frequency {with_interval(a.frequency)} and phase"
             f" {with_interval(a.phase)}.",
-            (f"by chance {a.frequency_chance:.3f} and {a.phase_chance:.3f}: neurons shuffled",),
+            (f"by chance {a.frequency_chance:z.3f} and {a.phase_chance:z.3f}: neurons shuffled",),
         )
         for name, a in found.agreement.items()
     ]

@@ -22,6 +22,8 @@ from mechint_arith.tasks.batch import Batch
 from mechint_arith.tasks.checked import Ids, amount, within
 
 ROUTES = ("direct", "left", "right", "both")
+QUERIES = {"direct": "7 + 12", "left": "x + 12", "right": "7 + y", "both": "x + y"}
+"""What a query of each route looks like."""
 DIRECT, LEFT, RIGHT, BOTH = range(4)
 N_OPERAND_VARIABLES = np.array([0, 1, 1, 2])
 SIDES = ("left", "right")

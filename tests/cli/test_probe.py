@@ -63,6 +63,24 @@ def test_json_on_stdout_is_json_alone(ckpt, run):
     assert json.loads(out)["verdict"]["name"] == "not competent"
 
 
+def test_the_verdict_stands_first_and_last_with_its_meaning_and_its_error_rate(run, tmp_path):
+    path = SHIPPED / "assign_add_small" / "step_006000.safetensors"
+    code, out, _ = run("probe", "--ckpt", path, "--quick", "--out", tmp_path)
+    lines = out.splitlines()
+    called = "Verdict on the last MLP's neurons: shared"
+    assert code == 0
+    assert (lines[3], lines[-2]) == (called, called)
+    report = (tmp_path / "report.html").read_text()
+    for text in (" ".join(out.split()), report):
+        assert "on 7 + 12 carry it on x + 12, 7 + y and x + y too." in text
+        assert "control models with planted truth" in text
+        assert text.index("control models with planted truth") < text.index("0var_held a + a")
+        assert "assumed" not in text
+    assert report.count("number pairs</span>") == 1
+    found = json.loads((tmp_path / "results.json").read_text())
+    assert found["verdict"]["meaning"].endswith("x + y too.")
+
+
 def test_several_files_give_one_table(ckpt, run, tmp_path):
     save(
         tmp_path / "step_000009.safetensors",
@@ -162,8 +180,11 @@ def test_outside_file_states_how_it_was_read(run, tmp_path):
     path = tmp_path / "outside.pth"
     torch.save(state_dict(CONFIG, initial_weights(CONFIG, 0)), path)
     options = ("--task", "assign-add", "--p", 7, "--never-left", 1, "--never-right", 1)
-    code, out, _ = run("probe", "--ckpt", path, "--quick", *options)
+    code, out, _ = run("probe", "--ckpt", path, "--quick", *options, "--out", tmp_path / "out")
     assert code == 0
+    beside = "which pairs were trained on; assumed: split_seed 42, train_share 0.7."
+    assert beside in " ".join(out.split())
+    assert beside in (tmp_path / "out" / "report.html").read_text()
     for said in (
         "layout transformer-lens",
         "stored as float32",
