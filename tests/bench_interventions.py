@@ -80,7 +80,8 @@ def rows() -> list[tuple[str, float, str]]:
                     )
 
             def ours(clean=clean, corrupted=corrupted) -> object:
-                return sweep(model, clean, corrupted, "resid_pre", direction="denoising")
+                options = {"positions": "absolute", "direction": "denoising"}
+                return sweep(model, clean, corrupted, "resid_pre", **options)
 
             theirs(), ours()
             ratio = fastest(theirs, repeats) / fastest(ours, repeats)

@@ -75,7 +75,7 @@ def attribution_patching(
     *,
     by: Sequence[str] | None = None,
     layers: Sequence[int] | None = None,
-    positions: Sequence[Position] | None = None,
+    positions: Position | Sequence[Position] | None = None,
     direction: str = "both",
     budget: int = BUDGET,
 ) -> Attribution:

@@ -268,3 +268,19 @@ def position_names(batches: Sequence[Batch]) -> tuple[str, ...]:
         if len(found) == len(batches) and len(everywhere) == 1 and everywhere[0] >= 0:
             names[everywhere[0]] = name
     return tuple(names)
+
+
+def named_positions(batches: Sequence[Batch]) -> tuple[str, ...]:
+    """Return the named positions that every row of all batches has, one name for each place.
+
+    Those that stand elsewhere in each row come first, as the batch lists them, then the others by place.
+    """
+    found: dict[str, np.ndarray] = {}
+    for name in batches[0].positions:
+        if all(name in batch.positions for batch in batches):
+            at = np.concatenate([batch.positions[name] for batch in batches])
+            if (at >= 0).all() and not any((at == other).all() for other in found.values()):
+                found[name] = at
+    moving = [name for name, at in found.items() if (at != at[0]).any()]
+    fixed = sorted(found.keys() - set(moving), key=lambda name: int(found[name][0]))
+    return (*moving, *fixed)

@@ -19,7 +19,7 @@ from torch import Tensor
 from mechint_arith.errors import InputError
 from mechint_arith.interventions.contrast import Contrast, Metric, contrast
 from mechint_arith.interventions.effects import Axis, Effects, Label
-from mechint_arith.interventions.located import Located, find, position_names
+from mechint_arith.interventions.located import Located, find, named_positions, position_names
 from mechint_arith.interventions.recording import BUDGET
 from mechint_arith.interventions.running import Cell, MakeCells, Patch, run_patched
 from mechint_arith.interventions.site import BY_HEAD, ENTRIES, Position, Site, listed
@@ -29,6 +29,8 @@ from mechint_arith.models.transformer import Transformer
 from mechint_arith.tasks.batch import Batch
 
 DIRECTIONS = ("denoising", "noising")
+ABSOLUTE = "absolute"
+"""Every index of the sequence, whatever stands there."""
 
 T = TypeVar("T")
 Ends = tuple[Located, Located]
@@ -76,7 +78,7 @@ def sweep(
     *,
     by: Sequence[str] | None = None,
     layers: Sequence[int] | None = None,
-    positions: Sequence[Position] | None = None,
+    positions: Position | Sequence[Position] | None = None,
     direction: str = "both",
     partly: bool = False,
     budget: int = BUDGET,
@@ -85,7 +87,9 @@ def sweep(
 
     by: `layer`, and any of `position`, `head` (q, k, v, z, pattern), `key` (pattern) and `neuron` (pre, post); by
     default layer, position, and head where there are heads. Without `position` all positions are patched
-    together. layers: by default all that have the hook. positions: by default every one.
+    together. layers: by default all that have the hook. positions: names or indices; by default the names that
+    every row of both batches has, as a place such as `value of lhs` stands elsewhere in each prompt; `absolute`:
+    every index of the sequence, which is also the default where batches name none.
     Cells that by the model's shape cannot change the answer are 0, unrun, and marked `inert`.
     Raises `InputError` where that is all of them. Otherwise as `patch`.
     """
@@ -103,7 +107,7 @@ def grid(
     *,
     by: Sequence[str] | None = None,
     layers: Sequence[int] | None = None,
-    positions: Sequence[Position] | None = None,
+    positions: Position | Sequence[Position] | None = None,
 ) -> tuple[tuple[Axis, ...], list[Site]]:
     """Return the axes of a sweep and the site of each cell, the last axis fastest."""
     config = model.config
@@ -112,7 +116,7 @@ def grid(
     if not layers:
         raise InputError(f"no layer of this model has {hook}")
     by = tuple(by or ("layer", "position", *(("head",) if hook in BY_HEAD + ENTRIES else ())))
-    places: Sequence[Position] = positions or range(pair.clean.tokens.shape[1])
+    places = _places(pair, positions)
     names = position_names([pair.clean, pair.corrupted])
     labels = tuple(names[place] if isinstance(place, int) else place for place in places)
     n_neurons = min(config.d_mlp[layer] for layer in layers)
@@ -133,6 +137,16 @@ def grid(
         for values in itertools.product(*(choices[name][1] for name in by))
     ]
     return tuple(choices[name][0] for name in by), sites
+
+
+def _places(pair: Contrast, positions: Position | Sequence[Position] | None) -> Sequence[Position]:
+    """Return the positions of a sweep: those asked for, else the named ones, else every index."""
+    if positions is None:
+        positions = named_positions([pair.clean, pair.corrupted]) or ABSOLUTE
+    if isinstance(positions, str | int):
+        every = range(pair.clean.tokens.shape[1])
+        return every if positions == ABSOLUTE else (positions,)
+    return positions
 
 
 def ends_of(site: Site, model: Transformer, pair: Contrast, partly: bool) -> Ends:

@@ -123,11 +123,11 @@ def test_tables_have_a_row_per_cell_and_per_example(model, pair):
     found = sweep(model, *pair, "z")
     cells = found.to_dataframe()
     assert list(cells.columns[:4]) == ["direction", "layer", "position", "head"]
-    assert len(cells) == 2 * 2 * 12 * 2
+    assert len(cells) == 2 * 2 * 8 * 2
     chosen = cells[(cells.layer == 1) & (cells.position == "equals") & (cells["head"] == 1)]
     estimate = found.estimate(direction="noising", layer=1, position="equals", head=1)
     assert chosen[chosen.direction == "noising"].effect.item() == pytest.approx(estimate.value)
-    assert cells.inert.sum() == 2 * 2 * 11
+    assert cells.inert.sum() == 2 * 2 * 7
     examples = found.to_dataframe(examples=True)
     assert len(examples) == len(cells) * len(found.rows)
     row = examples[(examples.row == found.rows[3]) & (examples.layer == 0)].iloc[0]

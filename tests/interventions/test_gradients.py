@@ -22,7 +22,8 @@ def test_the_estimate_is_the_slope_of_small_patches(model, pair):
     errors = []
     for size in (1e-2, 1e-3):
         near = make_near(model, size)
-        found = attribution_patching(near, clean, corrupted, "resid_pre", layers=[1])
+        options = {"layers": [1], "positions": "absolute"}
+        found = attribution_patching(near, clean, corrupted, "resid_pre", **options)
         errors.append(np.abs(found.error).max())
         assert np.abs(found.exact.change).max() > 0
     assert errors[1] < errors[0] / 50
@@ -41,7 +42,9 @@ def make_near(model, size):
 def test_every_hook_has_a_gradient(digits):
     model, clean, corrupted = digits
     for hook in ("resid_pre", "q", "k", "v", "attn_scores", "pattern", "z", "mlp_in", "post"):
-        found = attribution_patching(model, clean, corrupted, hook, "mean margin")
+        found = attribution_patching(
+            model, clean, corrupted, hook, "mean margin", positions="absolute"
+        )
         assert np.isfinite(found.estimate.patched).all()
         assert np.abs(found.estimate.change).max() > 0
     table = found.to_dataframe()
@@ -50,7 +53,8 @@ def test_every_hook_has_a_gradient(digits):
 
 
 def test_gradients_equal_backward_hooks(model, pair):
-    found = attribution_patching(model, *pair, "resid_pre", layers=[0], direction="denoising")
+    options = {"layers": [0], "positions": "absolute", "direction": "denoising"}
+    found = attribution_patching(model, *pair, "resid_pre", **options)
     rows = torch.from_numpy(found.exact.rows)
     clean, corrupted = (torch.from_numpy(b.tokens)[rows] for b in pair)
     y, other = (torch.from_numpy(b.labels)[rows] for b in pair)

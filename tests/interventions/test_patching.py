@@ -54,7 +54,7 @@ def theirs(model, clean, corrupted, hook, read):
 @pytest.mark.parametrize("hook", TRANSFORMER_LENS)
 def test_every_sweep_equals_transformer_lens(make_model, config, pair, hook, dtype):
     model = make_model(config, dtype=dtype)
-    found = sweep(model, *pair, hook, direction="denoising")
+    found = sweep(model, *pair, hook, positions="absolute", direction="denoising")
     clean, corrupted = (batch[found.rows] for batch in pair)
     oracle = theirs(model, clean, corrupted, hook, config.n_ctx - 1)
     oracle = oracle[list(found.axis("layer").labels)]
@@ -70,7 +70,7 @@ def test_every_sweep_equals_transformer_lens(make_model, config, pair, hook, dty
 def test_a_one_layer_model_equals_transformer_lens(modular):
     model, clean, corrupted = modular
     for hook in ("resid_pre", "z", "mlp_out"):
-        found = sweep(model, clean, corrupted, hook, direction="denoising")
+        found = sweep(model, clean, corrupted, hook, positions="absolute", direction="denoising")
         kept = [batch[found.rows] for batch in (clean, corrupted)]
         np.testing.assert_allclose(found.patched[0], theirs(model, *kept, hook, 2), atol=1e-10)
 
@@ -102,10 +102,12 @@ def cells_alone(model, clean, corrupted, found, hook, positions):
 def test_answers_of_several_tokens(digits):
     model, clean, corrupted = digits
     for hook in ("resid_pre", "attn_out", "mlp_out", "resid_post"):
-        found = sweep(model, clean, corrupted, hook, direction="denoising")
+        found = sweep(model, clean, corrupted, hook, positions="absolute", direction="denoising")
         alone = cells_alone(model, clean, corrupted, found, hook, range(9))
         np.testing.assert_allclose(found.patched[0], alone, atol=1e-10)
-    late = sweep(model, clean, corrupted, "resid_pre").select(direction="noising")
+    late = sweep(model, clean, corrupted, "resid_pre", positions="absolute").select(
+        direction="noising"
+    )
     assert late.inert[:, 8].all()
     assert not late.inert[:, 7].any()
 
@@ -208,7 +210,7 @@ def test_rows_without_a_place_are_missing_not_zero(model, routes):
 
 
 def test_a_sweep_marks_what_cannot_matter_and_refuses_only_such(model, pair):
-    found = sweep(model, *pair, "resid_mid")
+    found = sweep(model, *pair, "resid_mid", positions="absolute")
     assert found.inert[:, 1, :-1].all()
     assert not found.inert[:, 0].any()
     assert not found.change[found.inert].any()
@@ -218,6 +220,33 @@ def test_a_sweep_marks_what_cannot_matter_and_refuses_only_such(model, pair):
         patch(model, *pair, [Site("resid_pre", 1), Site("mlp_out", 1, "lhs")])
     with pytest.raises(InputError, match="lacks an MLP"):
         sweep(model, *pair, "mlp_out", layers=[0])
+
+
+def test_a_sweep_goes_by_the_places_that_the_prompts_name(model, pair, routes):
+    names = ["variable of lhs", "value of lhs", "variable of rhs", "value of rhs"]
+    query = ["plus", "lhs", "rhs", "equals"]
+    found = sweep(model, *pair, "resid_pre")
+    assert list(found.axis("position").labels) == names + query
+    sites = [Site("resid_pre", 0, name) for name in names + query]
+    one_by_one = patch(model, *pair, sites).patched
+    np.testing.assert_allclose(found.patched[:, 0], one_by_one, atol=1e-12)
+    direct = sweep(model, routes[0]["direct"], routes[1]["direct"], "resid_pre")
+    assert list(direct.axis("position").labels) == query
+    across = sweep(model, routes[0]["direct"], routes[1]["both"], "resid_pre")
+    assert list(across.axis("position").labels) == ["value of lhs", "value of rhs", *query]
+
+
+def test_absolute_positions_on_request_and_where_nothing_is_named(model, pair):
+    every = sweep(model, *pair, "resid_pre", positions="absolute")
+    labels = [*map(str, range(8)), "plus", "lhs", "rhs", "equals"]
+    assert list(every.axis("position").labels) == labels
+    unnamed = [Batch(b.tokens, b.labels, b.read, {}, b.factors) for b in pair]
+    found = sweep(model, *unnamed, "resid_pre")
+    assert list(found.axis("position").labels) == [str(i) for i in range(12)]
+    np.testing.assert_array_equal(found.patched, every.patched)
+    one = sweep(model, *pair, "resid_pre", positions="lhs")
+    assert one.axis("position").labels == ("lhs",)
+    np.testing.assert_allclose(one.patched[:, :, 0], every.patched[:, :, 9], atol=1e-12)
 
 
 def test_what_a_sweep_goes_by(model, pair):
