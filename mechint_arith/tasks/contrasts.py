@@ -1,4 +1,4 @@
-"""Clean and corrupted assign-and-add prompts that differ in one operand's number and in nothing else."""
+"""Clean and corrupted assign-and-add prompts that differ in one token: an operand's number, or the variable asked for."""
 
 from __future__ import annotations
 
@@ -7,30 +7,51 @@ from dataclasses import replace
 import numpy as np
 
 from mechint_arith.errors import InputError
-from mechint_arith.tasks.assign_add import ROUTES, AssignAdd, matched
-from mechint_arith.tasks.batch import Batch
+from mechint_arith.tasks.assign_add import ROUTES, SIDES, AssignAdd, finish, matched
+from mechint_arith.tasks.batch import Batch, concatenate
 from mechint_arith.tasks.checked import amount, place
 
 OPERANDS = {"lhs": "a", "rhs": "b"}
+CHANGES = (*OPERANDS, *(f"variable of {operand}" for operand in OPERANDS))
+"""What a partner may have another of."""
+DRAWS = 50
+"""Rounds of drawing prompts in which another variable can be asked for."""
 
 
 def contrasting(
     task: AssignAdd, route: str, n: int, *, change: str = "lhs", seed: int = 0
 ) -> tuple[Batch, Batch]:
-    """Return n clean prompts of a route and their corrupted partners, rows aligned.
+    """Return n clean prompts of a route and their corrupted partners, rows aligned; one token differs.
 
-    Number pairs are seen ones. The partner gives the operand `change` (`lhs` or `rhs`) another number, in the
-    query itself or in its assignment, so the answers always differ. Raises `InputError` for unknown names.
+    change: `lhs` or `rhs` gives that operand another number, in the query itself or in its assignment;
+    `variable of lhs` or `variable of rhs` asks for another assigned variable in its stead, with another number, so
+    that the partner's `value of lhs` stands where that one is assigned. The answers always differ. Number pairs of
+    clean prompts are seen ones, variable pairs of both are those of training.
+    Raises `InputError` for unknown names, for a variable that the route does not ask for, and for a task too small.
     """
     place(route, ROUTES, "route")
-    if change not in OPERANDS:
-        raise InputError(f"change is lhs or rhs, not {change!r}")
+    if change not in CHANGES:
+        raise InputError(f"change is one of {', '.join(CHANGES)}; not {change!r}")
     if n < 1:
         raise InputError(f"at least one prompt is needed, not {n}")
     rng = np.random.default_rng((amount(seed, "the seed"), 500))
+    if change in OPERANDS:
+        return _other_number(task, _prompts(task, route, n, rng), change, rng)
+    operand = change.removeprefix("variable of ")
+    if route not in ("both", "left" if operand == "lhs" else "right"):
+        raise InputError(f"the route {route} asks for no {change}: change lhs or rhs")
+    return _other_variable(task, route, n, operand, rng)
+
+
+def _prompts(task: AssignAdd, route: str, n: int, rng: np.random.Generator) -> Batch:
     seen = task.pairs(held=False)
-    clean = matched(task, seen[rng.integers(0, len(seen), n)], rng)[route]
-    number = OPERANDS[change]
+    return matched(task, seen[rng.integers(0, len(seen), n)], rng)[route]
+
+
+def _other_number(
+    task: AssignAdd, clean: Batch, change: str, rng: np.random.Generator
+) -> tuple[Batch, Batch]:
+    n, number = len(clean), OPERANDS[change]
     other = (clean.factors[number] + rng.integers(1, task.p, n)) % task.p
     tokens = clean.tokens.copy()
     tokens[np.arange(n), clean.positions[f"value of {change}"]] = other
@@ -38,3 +59,49 @@ def contrasting(
     factors["pair"] = factors["a"] * task.p + factors["b"]
     labels = (factors["a"] + factors["b"]) % task.p
     return clean, replace(clean, tokens=tokens, labels=labels, factors=factors)
+
+
+def _other_variable(
+    task: AssignAdd, route: str, n: int, operand: str, rng: np.random.Generator
+) -> tuple[Batch, Batch]:
+    """Draw prompts until n of them assign a variable that may be asked for instead; prompts without are left."""
+    found: list[Batch] = []
+    starts: list[np.ndarray] = []
+    for _ in range(DRAWS):
+        drawn = _prompts(task, route, n, rng)
+        fits = _alternatives(task, drawn, operand)
+        rows = np.flatnonzero(fits.any(1))
+        found.append(drawn[rows])
+        starts.append(np.where(fits, rng.random(fits.shape), -1.0).argmax(1)[rows])
+        if sum(map(len, found)) >= n:
+            break
+    else:
+        raise InputError(
+            f"this task is too small for another variable of {operand}: too few prompts assign one"
+        )
+    clean, start = concatenate(found)[:n], np.concatenate(starts)[:n]
+    return clean, _asking(task, clean, operand, start)
+
+
+def _alternatives(task: AssignAdd, batch: Batch, operand: str) -> np.ndarray:
+    """Return where an assignment starts whose variable may be asked for instead: bool [batch prefix]."""
+    prefix = batch.tokens[:, : task.places["plus"]]
+    value = batch.tokens[:, 1 : prefix.shape[1] + 1]
+    side, other = SIDES if operand == "lhs" else SIDES[::-1]
+    allowed = np.isin(prefix, task.variable_ids[task.variables(side)])
+    taken = task.variable_ids[0] + batch.factors[f"{other} variable"][:, None]
+    return allowed & (prefix != taken) & (value != batch.factors[OPERANDS[operand]][:, None])
+
+
+def _asking(task: AssignAdd, clean: Batch, operand: str, start: np.ndarray) -> Batch:
+    """Return the prompts with the variable assigned at `start` int [batch] asked for as an operand."""
+    prefix = clean.tokens[:, : task.places["plus"]]
+    every, factors = np.arange(len(clean)), dict(clean.factors)
+    k = list(OPERANDS).index(operand)
+    at = np.stack([clean.positions[f"variable of {name}"] for name in OPERANDS], 1)
+    at[:, k] = start
+    factors[f"{SIDES[k]} variable"] = prefix[every, start] - task.variable_ids[0]
+    factors[OPERANDS[operand]] = prefix[every, start + 1]
+    names = ("form", "a", "b", "left variable", "right variable", "assignments")
+    form, a, b, left, right, count = (factors[name] for name in names)
+    return finish(task, prefix, at, form, a, b, left, right, count)

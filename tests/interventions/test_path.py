@@ -9,6 +9,7 @@ from mechint_arith.interventions.patching import patch
 from mechint_arith.interventions.path import path_patch
 from mechint_arith.interventions.site import Site
 from mechint_arith.metrics import logit_difference
+from mechint_arith.tasks.contrasts import contrasting
 
 
 class WithForksInAttention:
@@ -92,6 +93,17 @@ def test_the_embedding_and_named_positions_can_send(model, routes):
     whole = path_patch(model, clean, corrupted, Site("resid_pre", 0), Site("v", 0))
     split = patch(model, clean, corrupted, Site("v", 0))
     np.testing.assert_allclose(whole.patched[:, 0, 0], split.patched[:, 0], atol=1e-10)
+
+
+@pytest.mark.parametrize(("operand", "route"), [("lhs", "both"), ("rhs", "right")])
+def test_queries_tell_prompts_apart_that_ask_for_other_variables(model, task, operand, route):
+    asked = contrasting(task, route, 30, change=f"variable of {operand}")
+    found = path_patch(model, *asked, Site("z", 0, "equals"), Site("q", 1, "equals"))
+    assert np.abs(found.change).max(-1).min() > 1e-3
+    query = path_patch(model, *asked, Site("resid_pre", 0, operand), Site("v", 0))
+    assert np.abs(query.change).max(-1).min() > 1e-3
+    whole = patch(model, *asked, Site("resid_pre", 0, operand))
+    np.testing.assert_allclose(whole.per_example, 1, atol=1e-10)
 
 
 def test_neurons_and_mlps_send(digits):
