@@ -23,27 +23,36 @@ def write_table(frame: pd.DataFrame, path: Path) -> None:
 
 
 def latex(frame: pd.DataFrame) -> str:
-    """Return a booktabs tabular with three decimals and escaped text."""
+    """Return a booktabs tabular in small type, with three decimals and escaped text; names may have two lines."""
     numeric = [str(dtype).startswith(("float", "int")) for dtype in frame.dtypes]
     lines = [
         "% needs \\usepackage{booktabs}",
+        "{\\footnotesize\\setlength{\\tabcolsep}{2pt}%",
         "\\begin{tabular}{" + "".join("r" if n else "l" for n in numeric) + "}",
         "\\toprule",
-        " & ".join(_escaped(str(name)) for name in frame.columns) + r" \\",
+        " & ".join(_name(str(name)) for name in frame.columns) + r" \\",
         "\\midrule",
     ]
     for row in frame.itertuples(index=False):
         lines.append(" & ".join(_cell(value) for value in row) + r" \\")
-    return "\n".join([*lines, "\\bottomrule", "\\end{tabular}", ""])
+    return "\n".join([*lines, "\\bottomrule", "\\end{tabular}}", ""])
+
+
+def _name(text: str) -> str:
+    lines = [_escaped(line) for line in text.split("\n")]
+    return lines[0] if len(lines) == 1 else r"\shortstack{" + r"\\".join(lines) + "}"
 
 
 def _cell(value: object) -> str:
     if value is None or value != value:
         return "--"
-    return f"{value:.3f}" if isinstance(value, float) else _escaped(str(value))
+    if isinstance(value, float):
+        return f"{value:.3f}".replace("0.", ".", 1) if abs(value) < 1 else f"{value:.3f}"
+    return _escaped(str(value))
 
 
 def _escaped(text: str) -> str:
     special = {"\\": r"\textbackslash{}", "~": r"\textasciitilde{}", "^": r"\textasciicircum{}"}
+    special["–"] = "--"
     special |= {c: "\\" + c for c in "&%$#_{}"}
     return "".join(special.get(c, c) for c in text)

@@ -27,8 +27,12 @@ CHOICES = {
 def diagram(
     ckpt: o.OneCkpt,
     out: Annotated[
-        Path, typer.Option(help="File to draw into: .pdf, .svg, .png or .tikz (LaTeX).")
-    ] = Path("circuit.pdf"),
+        list[Path] | None,
+        typer.Option(
+            help="File to draw into: .pdf, .svg, .png or .tikz (LaTeX); repeatable.",
+            show_default="circuit.pdf",
+        ),
+    ] = None,
     route: Annotated[
         str,
         typer.Option(
@@ -89,9 +93,11 @@ def diagram(
 
     if route not in CHOICES:
         raise InputError(f"--route {route}: choose from {', '.join(CHOICES)}")
-    if out.suffix.lower() not in SUFFIXES:
-        raise InputError(f"--out {out}: the name should end in {', '.join(SUFFIXES)}")
-    o.require_writable(None, out, json)
+    files = out or [Path("circuit.pdf")]
+    for file in files:
+        if file.suffix.lower() not in SUFFIXES:
+            raise InputError(f"--out {file}: the name should end in {', '.join(SUFFIXES)}")
+    o.require_writable(None, *files, json)
     o.set_threads(threads)
     checkpoint = load_checkpoint(ckpt, hints)
     if not isinstance(checkpoint.task, AssignAdd):
@@ -110,13 +116,16 @@ def diagram(
             direction=direction,
             seed=seed,
         )
-    save([one.circuit for one in found], out, width=width, dpi=dpi)
+    for file in files:
+        save([one.circuit for one in found], file, width=width, dpi=dpi)
     if json is not None:
         _write(found, json, made)
+        files.append(json)
     for one in found:
         for line in summary(one):
             console.print(line, highlight=False, soft_wrap=True)
-    console.print(f"written: {out}" + ("" if json is None else f", {json}"), highlight=False)
+    written = ", ".join(map(str, files))
+    console.print(f"written: {written}", markup=False, highlight=False, soft_wrap=True)
 
 
 def summary(one: RouteCircuit) -> list[str]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -13,8 +13,6 @@ from mechint_arith.cli import options as o
 from mechint_arith.errors import InputError, naming
 
 if TYPE_CHECKING:
-    import pandas as pd
-
     from mechint_arith.models.checkpoint import Checkpoint
     from mechint_arith.modular_findings import ModularFindings
     from mechint_arith.probing import Findings
@@ -36,7 +34,10 @@ def probe(
         bool, typer.Option("--quick", help="At most 1,000 number pairs, no Fourier analysis.")
     ] = False,
     table: Annotated[
-        Path | None, typer.Option(help="Also write the summary table: .csv or .tex.")
+        list[Path] | None,
+        typer.Option(
+            help="Also write the summary table: .csv (everything) or .tex (what fits a page); repeatable."
+        ),
     ] = None,
     threads: o.Threads = 1,
     *,
@@ -56,20 +57,24 @@ def probe(
     """
     from rich.console import Console
 
+    from mechint_arith.cli.probe_table import print_tables, write_tables
+
     paths = o.expand([*(ckpt or []), *(files or [])])
     if not paths:
         raise InputError("which checkpoint? give --ckpt FILE or --ckpt FOLDER")
-    if table is not None and table.suffix not in (".csv", ".tex"):
-        raise InputError(f"--table {table}: expected a name that ends in .csv or .tex")
+    for name in table or ():
+        if name.suffix not in (".csv", ".tex"):
+            raise InputError(f"--table {name}: expected a name that ends in .csv or .tex")
     if out is not None and len({path.stem for path in paths}) < len(paths):
         raise InputError(
             "two checkpoints have one name, so their results would overwrite each other:"
             " probe them one folder at a time, or leave --out out"
         )
-    o.require_writable(out, table)
+    o.require_writable(out, *(table or ()))
     o.set_threads(threads)
     console = Console()
     found: list[Found] = []
+    places: list[Path] = []
     for path in paths:
         try:
             with naming(path):
@@ -80,17 +85,16 @@ def probe(
             print(f"error: {error}", file=sys.stderr)
         else:
             found.append(one)
+            places.append(path)
     if as_json:
         dicts = [one.as_dict() for one in found]
         o.print_json(dicts[0] if len(paths) == 1 else dicts)
     elif len(paths) == 1:
         _print(console, found[0], paths[0])
     else:
-        _print_tables(console, found)
-    if table is not None and found:
-        from mechint_arith.tables import write_table
-
-        write_table(summary_table(found), table)
+        print_tables(console, found, places)
+    if table and found:
+        write_tables(found, places, table)
     if out is not None and found and not as_json:
         written = (
             f"{out}/results.json, {out}/report.html"
@@ -182,54 +186,3 @@ def _print(console: Any, found: Found, path: Path) -> None:
         from mechint_arith.cli.summary import print_findings
 
         print_findings(console, found, path)
-
-
-def _print_tables(console: Any, found: Sequence[Found]) -> None:
-    """Print one table per kind of task, as kinds have other columns."""
-    from mechint_arith.cli.summary import print_table
-
-    for kind in dict.fromkeys(type(one) for one in found):
-        print_table(console, summary_table([one for one in found if type(one) is kind]))
-
-
-def summary_table(found: Sequence[Found]) -> pd.DataFrame:
-    """One row per checkpoint: step, accuracies, and the verdict or the circuit with its numbers.
-
-    Two kinds of task in one table leave each other's columns empty.
-    """
-    import pandas as pd
-
-    from mechint_arith.modular_findings import ModularFindings
-
-    rows = []
-    for one in found:
-        row = {"file": one.provenance["file"], "step": one.checkpoint.step}
-        row |= _modular_row(one) if isinstance(one, ModularFindings) else _assign_add_row(one)
-        rows.append(row | {"sha256": one.provenance["sha256"][:12]})
-    frame = pd.DataFrame(rows)
-    if frame["step"].isna().any():  # else pandas would turn the other steps into 4.0
-        frame["step"] = pd.Series([row["step"] for row in rows], dtype=object)
-    return frame[[*(name for name in frame.columns if name != "sha256"), "sha256"]]
-
-
-def _assign_add_row(found: Findings) -> dict[str, Any]:
-    from mechint_arith.tasks.pools import PAPER_POOLS
-
-    row: dict[str, Any] = {
-        name: found.accuracy[name].value for name in PAPER_POOLS if name in found.accuracy
-    }
-    index, name = found.verdict.index, found.verdict.name
-    known = name != "not competent"  # an untrained network scores high
-    row["verdict"] = name
-    for end, value in (("", index.value), (" low", index.low), (" high", index.high)):
-        row[f"index{end}"] = value if known else float("nan")
-    return row
-
-
-def _modular_row(found: ModularFindings) -> dict[str, Any]:
-    row: dict[str, Any] = {
-        name: found.accuracy[name].value if name in found.accuracy else float("nan")
-        for name in ("all", "seen", "held")
-    }
-    key = () if found.frequencies is None else found.frequencies.key
-    return row | {"circuit": found.kind, "key frequencies": " ".join(map(str, key))}

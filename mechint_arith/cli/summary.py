@@ -14,8 +14,6 @@ from rich.text import Text
 from mechint_arith.sharing import JUDGED
 
 if TYPE_CHECKING:
-    import pandas as pd
-
     from mechint_arith.probing import Findings
     from mechint_arith.stats import Estimate
 
@@ -31,24 +29,6 @@ STYLE = {
 def interval(e: Estimate | None) -> str:
     """`0.993 [0.988, 0.996]`, or a dash."""
     return "–" if e is None else f"{e.value:.3f} [{e.low:.3f}, {e.high:.3f}]"
-
-
-def print_table(console: Console, frame: pd.DataFrame) -> None:
-    """Print several checkpoints' summary, narrow enough for 80 columns: pools as `0v seen`, `2v r1`, …"""
-    columns = [c for c in frame.columns if c not in ("sha256", "index low", "index high")]
-    named = frame["step"].notna().all() and frame["step"].is_unique
-    columns.remove("file" if named else "step")
-    grid = Table(box=None, header_style="bold", pad_edge=False, padding=(0, 1, 0, 0))
-    for column in columns:
-        short = (
-            column.replace("var_", "v\n").replace("restricted_", "r").replace("restricted", "restr")
-        )
-        text = column in ("file", "verdict", "circuit", "key frequencies")
-        grid.add_column(short, justify="left" if text else "right", overflow="fold")
-    for values in frame[columns].itertuples(index=False):
-        cells = ("–" if v != v else f"{v:.3f}" if isinstance(v, float) else str(v) for v in values)
-        grid.add_row(*cells)
-    console.print(grid)
 
 
 def _table(title: str, *columns: str) -> Table:

@@ -42,28 +42,18 @@ def test_two_routes_side_by_side_without_browser_or_system_programs(
     assert {circuit.about.threshold for circuit in circuits} == {0.05}
 
 
-@pytest.mark.parametrize(
-    ("suffix", "start"), [(".svg", b"<svg"), (".png", b"\x89PNG"), (".tikz", b"%")]
-)
-def test_one_route_in_every_format(reference, run, tmp_path, suffix, start):
+def test_one_measurement_is_drawn_in_every_format(reference, run, tmp_path):
     released = reference / "assign_and_add" / "checkpoint_step_30001.pth"
-    out = tmp_path / f"indirect{suffix}"
-    code, said, _ = run(
-        "diagram",
-        "--ckpt",
-        released,
-        "--route",
-        "indirect",
-        "--out",
-        out,
-        "--pairs",
-        40,
-        "--threshold",
-        0.2,
-    )
+    starts = {".svg": b"<svg", ".png": b"\x89PNG", ".tikz": b"%"}
+    files = {tmp_path / f"indirect{suffix}": start for suffix, start in starts.items()}
+    outs = [word for file in files for word in ("--out", file)]
+    options = ("--route", "indirect", "--pairs", 40, "--threshold", 0.2)
+    code, said, _ = run("diagram", "--ckpt", released, *outs, *options)
     assert code == 0
     assert said.startswith("both: ")
-    assert out.read_bytes().startswith(start)
+    for file, start in files.items():
+        assert file.read_bytes().startswith(start)
+        assert str(file) in said
 
 
 def test_a_chance_level_model_gets_no_circuit(ckpt, run, tmp_path):

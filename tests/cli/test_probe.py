@@ -86,15 +86,15 @@ def test_several_files_give_one_table(ckpt, run, tmp_path):
         tmp_path / "step_000009.safetensors",
         Checkpoint(CONFIG, initial_weights(CONFIG, 1), TASK, 9, 1),
     )
-    for name in ("table.csv", "table.tex"):
-        code, out, _ = run("probe", "--ckpt", tmp_path, "--quick", "--table", tmp_path / name)
-        assert code == 0
-        assert "restr" in out
-        assert out.count("not competent") == 2
+    tables = ("--table", tmp_path / "table.csv", "--table", tmp_path / "table.tex")
+    code, out, _ = run("probe", "--ckpt", tmp_path, "--quick", *tables)
+    assert code == 0
+    assert "restr" in out
+    assert out.count("not competent") == 2
     rows = (tmp_path / "table.csv").read_text().splitlines()
-    assert rows[0].startswith("file,step,0var_seen")
-    assert [row.split(",")[1] for row in rows[1:]] == ["4", "9"]
-    assert r"0var\_seen" in (tmp_path / "table.tex").read_text()
+    assert rows[0].startswith("folder,file,step,seed,0var_seen,0var_seen low,0var_seen high,")
+    assert [row.split(",")[2] for row in rows[1:]] == ["4", "9"]
+    assert r"\shortstack{0v\\seen}" in (tmp_path / "table.tex").read_text()
 
 
 def test_bad_files_and_other_tasks_are_named_and_the_others_measured(ckpt, run, tmp_path):
@@ -148,7 +148,7 @@ def test_one_modular_file_gives_a_table_too(run, tmp_path):
     path = SHIPPED / "modular_add_p53" / "step_000200.safetensors"
     code, _, _ = run("probe", "--ckpt", path, "--quick", "--table", tmp_path / "t.tex")
     assert code == 0
-    assert r"step\_000200.safetensors & 200 &" in (tmp_path / "t.tex").read_text()
+    assert r"\midrule" + "\n200 & " in (tmp_path / "t.tex").read_text()
 
 
 @pytest.mark.parametrize("kind", ["no MLP", "MLP of zeros"])
