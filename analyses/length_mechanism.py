@@ -42,6 +42,10 @@ RUNS = tuple(
         "mod400-absolute-decay-1-long",
     )
 )
+SLOTS = tuple(
+    f"{cell}/seed{seed}" for cell in ("mod200-relative", "mod200-relative-wide") for seed in (1, 2)
+)
+"""Runs of which only the empty slots are looked at: with relative positions 6 digits break what 5 do not."""
 LENGTH = 6
 
 
@@ -55,8 +59,13 @@ def main(out: Path, smoke: bool = False, runs: Path | None = None) -> dict[str, 
         for name in RUNS
         if runs is not None and (runs / name).exists()
     }
+    slots = {
+        name: _lone_digits(run_checkpoints(runs / name)[-1], n)
+        for name in SLOTS
+        if runs is not None and (runs / name).exists()
+    }
     command = "python analyses/length_mechanism.py --runs runs/cells"
-    values = {"command": command, "n": n, "models": found, "leak": curves}
+    values = {"command": command, "n": n, "models": found, "leak": curves, "empty_slots": slots}
     write_json(out / "length_mechanism.json", values)
     return values
 
@@ -81,15 +90,7 @@ def _model(checkpoint: Checkpoint, n: int) -> dict[str, Any]:
             for operand in ("a", "b")
             for m in (task.digits, LENGTH)
         },
-        "lone_digits": {
-            operand: {
-                str(j): found.as_dict()
-                for j, found in lone_digits(
-                    model, task, np.random.default_rng(0), operand=operand, n=n
-                ).items()
-            }
-            for operand in ("a", "b")
-        },
+        "lone_digits": _lone_digits(checkpoint, n),
         "leak": {
             str(m): leak(model, task, m, n=n).as_dict() for m in range(task.digits + 1, LENGTH + 1)
         },
@@ -100,6 +101,18 @@ def _model(checkpoint: Checkpoint, n: int) -> dict[str, Any]:
             for one, two in ((1, 2), (1, 3), (2, 3), (2, 5))
         }
     return values
+
+
+def _lone_digits(checkpoint: Checkpoint, n: int) -> dict[str, Any]:
+    task, model = digits_task(checkpoint), Transformer(checkpoint.config, checkpoint.weights)
+    found = {
+        operand: lone_digits(model, task, np.random.default_rng(0), operand=operand, n=n)
+        for operand in ("a", "b")
+    }
+    return {
+        operand: {str(j): share.as_dict() for j, share in by_digit.items()}
+        for operand, by_digit in found.items()
+    }
 
 
 def _carries(
