@@ -32,7 +32,17 @@ def hook_name(hook: str, layer: int) -> str:
 
 @dataclass(frozen=True)
 class Site:
-    """A named place. Raises `InputError` where its parts do not go together."""
+    """A named place in a model, such as `Site("z", 1, "equals", head=0)`. Raises `InputError` where its parts do not go together.
+
+    Hooks: `resid_pre`, `q`, `k`, `v`, `attn_scores`, `pattern`, `z`, `attn_out`, `resid_mid`, `mlp_in`, `pre`,
+    `post`, `mlp_out`, `resid_post`.
+    Positions are indices, or the names in `batch.positions`. Assign-and-add: `plus`, `lhs`, `rhs`, `equals`,
+    `variable of lhs`, `value of lhs`, `variable of rhs`, `value of rhs`; digits and modular tasks name their own.
+
+        Site("resid_pre", 0, "value of lhs")
+        Site("pattern", 1, "equals", key=("value of lhs", "value of rhs"))
+        Site("post", 1, "equals", neurons=(3, 17))
+    """
 
     hook: str
     """One of `resid_pre`, `q`, `k`, `v`, `attn_scores`, `pattern`, `z`, `attn_out`, `resid_mid`, `mlp_in`,

@@ -1,5 +1,7 @@
 """Sites: what matches nothing, or cannot change the answer, is refused with the reason before anything runs."""
 
+import re
+
 import numpy as np
 import pytest
 import torch
@@ -9,6 +11,7 @@ from mechint_arith.interventions.inert import why_inert
 from mechint_arith.interventions.located import find, locate, position_names
 from mechint_arith.interventions.site import Site
 from mechint_arith.models.config import ModelConfig
+from mechint_arith.models.stages import STAGES
 from mechint_arith.tasks.batch import Batch
 
 
@@ -29,6 +32,13 @@ from mechint_arith.tasks.batch import Batch
 def test_parts_that_do_not_go_together_are_refused(parts, reason):
     with pytest.raises(InputError, match=reason):
         Site(layer=0, **parts)
+
+
+def test_help_names_every_hook_and_every_position_of_a_prompt(routes):
+    for name in (*STAGES, *routes[0]["both"].positions):
+        assert f"`{name}`" in Site.__doc__
+    for example in re.findall(r"^ {8}(Site\(.*\))$", Site.__doc__, re.M):
+        assert isinstance(eval(example), Site)
 
 
 @pytest.mark.parametrize(
