@@ -8,9 +8,9 @@ Sources: nostalgebraist, "interpreting GPT: the logit lens" (2020); Elhage et al
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import torch
@@ -21,7 +21,7 @@ from mechint_arith import metrics
 from mechint_arith.errors import InputError
 from mechint_arith.models.staged import Record, Staged, reads_of
 from mechint_arith.models.transformer import Transformer
-from mechint_arith.stats import clustered_mean, unordered_pairs
+from mechint_arith.stats import Estimate, clustered_mean, unordered_pairs
 from mechint_arith.tasks.batch import Batch
 
 if TYPE_CHECKING:
@@ -73,6 +73,43 @@ class Terms:
             found[name] = Terms(self.names, self.values @ basis.mT @ basis)
         return found
 
+    def to_dataframe(self) -> pd.DataFrame:
+        """Return one row per term, example, read position and answer: logit."""
+        import pandas as pd
+
+        sizes = [range(n) for n in self.values.shape[1:]]
+        names = ["term", "example", "read", "answer"]
+        index = pd.MultiIndex.from_product([self.names, *sizes], names=names)
+        return pd.DataFrame({"logit": self.values.numpy().ravel()}, index=index).reset_index()
+
+    def figure(self, example: int = 0, *, read: int = 0, **options: Any) -> Any:
+        """Return one example's terms as a map: a row per term, a column per answer, colours around 0.
+
+        read: which of an answer's tokens. options go to `figures.heatmap.heat_map` (`title`, …).
+        Raises `InputError` for an example or a read position that is not there.
+        """
+        from mechint_arith.figures.heatmap import heat_map
+
+        _, n, reads, vocab = self.values.shape
+        if not (0 <= example < n and 0 <= read < reads):
+            raise InputError(
+                f"no example {example} read at {read}: there are {n}, read at {reads} positions"
+            )
+        options = {
+            "row_name": "term",
+            "column_name": "answer",
+            "unit": "logits",
+            "signed": True,
+            "title": f"What each part adds to the logits of example {example}",
+            **options,
+        }
+        return heat_map(
+            self.values[:, example, read].numpy(),
+            rows=self.names,
+            columns=range(vocab),
+            **options,
+        )
+
 
 @dataclass(frozen=True, eq=False)
 class Attribution:
@@ -89,14 +126,37 @@ class Attribution:
         """Return one row per term: mean over the examples and its clustered interval."""
         import pandas as pd
 
-        rows = []
-        for name, values in zip(self.names, self.values, strict=True):
-            rng = np.random.default_rng(seed)
-            e = clustered_mean(values, self.clusters, n_resamples=n_resamples, rng=rng)
-            rows.append(
-                {"term": name, self.metric: e.value, "low": e.low, "high": e.high, "n": e.n}
-            )
+        means = self._means(range(len(self.names)), n_resamples, seed)
+        rows = [
+            {"term": name, self.metric: e.value, "low": e.low, "high": e.high, "n": e.n}
+            for name, e in means.items()
+        ]
         return pd.DataFrame(rows)
+
+    def figure(
+        self, top: int = 30, *, n_resamples: int = 1000, seed: int = 0, **options: Any
+    ) -> Any:
+        """Return the mean of each term with its clustered interval, bottom of the model first.
+
+        top: how many terms at most, those with the largest means. options go to `figures.intervals.intervals`.
+        """
+        from mechint_arith.figures.intervals import intervals
+
+        largest = np.argsort(-np.abs(self.values.mean(1)), kind="stable")[:top]
+        means = self._means(sorted(largest.tolist()), n_resamples, seed)
+        options = {"title": f"Direct attribution of the {self.metric}", "unit": "logits"} | options
+        return intervals({"": means}, marks=((0, ""),), **options)
+
+    def _means(self, terms: Iterable[int], n_resamples: int, seed: int) -> dict[str, Estimate]:
+        return {
+            self.names[i]: clustered_mean(
+                self.values[i],
+                self.clusters,
+                n_resamples=n_resamples,
+                rng=np.random.default_rng(seed),
+            )
+            for i in terms
+        }
 
 
 def logit_lens(model: Transformer, batch: Batch) -> Terms:

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import torch
@@ -82,6 +82,21 @@ class Interchange:
         table.insert(0, "variable", self.variable)
         table.insert(0, "site", self.site)
         return table
+
+    def figure(self, **options: Any) -> Any:
+        """Return the share of predicted answers beside its controls, with intervals.
+
+        options go to `figures.intervals.intervals` (`title`, …).
+        """
+        from mechint_arith.figures.intervals import intervals
+
+        options = {
+            "title": f"{self.variable} from {self.site}",
+            "unit": "share of predicted answers",
+            "span": (-0.02, 1.02),
+        } | options
+        found = {"interchange": self.accuracy, "keeps the base's answer": self.stays}
+        return intervals({"": {**found, **self.controls}}, **options)
 
 
 def interchange(

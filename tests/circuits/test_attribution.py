@@ -124,9 +124,29 @@ def test_tables_and_refusals():
     np.testing.assert_allclose(table["mean margin"], found.values.mean(1))
     assert (table.low <= table.high).all()
     assert (table.n == 6).all()
+    chart = found.figure(title="parts")
+    names = [*reversed(chart.layout.yaxis.categoryarray)]
+    assert names == list(found.names)
+    np.testing.assert_allclose(chart.data[0].x, found.values.mean(1))
+    few = found.figure(top=3).data[0]
+    assert sorted(np.abs(few.x)) == sorted(np.abs(found.values.mean(1)))[-3:]
     with pytest.raises(InputError, match="linear metric"):
         direct_attribution(model, batch, "loss")
     with pytest.raises(InputError, match="parted by"):
         direct_logits(model, batch, by="token")
     with pytest.raises(InputError, match="no term 'head"):
         direct_logits(model, batch).of("head 0.0")
+
+
+def test_terms_as_a_table_and_as_a_map():
+    model, batch = model_of("two layers"), list(batches())[1]
+    terms = direct_logits(model, batch)
+    table = terms.to_dataframe()
+    assert list(table.columns) == ["term", "example", "read", "answer", "logit"]
+    assert len(table) == len(terms.names) * 9 * 2 * 7
+    row = table[(table.term == "MLP 1") & (table.example == 4) & (table["read"] == 1)]
+    np.testing.assert_array_equal(row.logit, terms.of("MLP 1")[4, 1])
+    cells = terms.figure(4, read=1, title="one").data[0]
+    np.testing.assert_allclose(cells.z, terms.values[:, 4, 1], atol=1e-6)
+    with pytest.raises(InputError, match="no example 9"):
+        terms.figure(9)

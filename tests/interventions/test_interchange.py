@@ -115,8 +115,12 @@ def test_pairs_that_show_nothing_are_left_out_and_counted(adder, inputs):
         interchange(adder, base, base, Site("mlp_out", 0))
 
 
-def test_tables(adder, inputs):
-    table = interchange(adder, *inputs, Site("mlp_out", 0)).to_dataframe()
+def test_tables_and_figures(adder, inputs):
+    found = interchange(adder, *inputs, Site("mlp_out", 0))
+    points = found.figure(title="swap").data[0]
+    assert list(points.y) == ["interchange", "keeps the base's answer", *CONTROLS[1:]]
+    assert points.x[0] == found.accuracy.value
+    table = found.to_dataframe()
     assert table.what.tolist() == ["interchange", *CONTROLS[1:], "random basis"]
     assert table.share.isna().tolist() == [False] * 4 + [True]
 
