@@ -56,7 +56,7 @@ class Answer:
 
     @property
     def margin(self) -> float:
-        """Mean margin of the right answer, in logits."""
+        """Mean margin, in logits: the right answer's logit minus the mean of all others."""
         return sum(value for _, value in self.parts)
 
     def figure(self) -> go.Figure:
@@ -77,7 +77,7 @@ class Answer:
 
 
 def read_prompt(task: Task, prompt: str) -> Batch:
-    """Read one prompt of a task: `a 7 b 12 + a b =`, `7 + 12 =` or, for modular tasks, also `7 12 =`.
+    """Read one prompt of a task: `a 7 b 12 + a b =`, `a=7, b=12, a+b=?`, `7 + 12 =` or `7 12`.
 
     Raises `InputError` that says what the prompt should look like.
     """
@@ -93,7 +93,9 @@ def read_prompt(task: Task, prompt: str) -> Batch:
 def _modular(task: ModularTask, prompt: str) -> Batch:
     sign, last = OPERATIONS[task.op], task.p - 1
     form = f"prompt {prompt!r:.200}: expected two numbers from 0 to {last}, such as '3 {sign} 4 =' or '3 4 ='"
-    words = re.sub(r"([-+*/=])", r" \1 ", prompt).split()
+    words = re.sub(r"([-+*/=?])", r" \1 ", prompt).split()
+    if words[-1:] == ["?"]:
+        del words[-1]
     if words[-1:] == [vocab.EQUALS]:
         del words[-1]
     if words[1:2] == [sign]:
@@ -105,6 +107,16 @@ def _modular(task: ModularTask, prompt: str) -> Batch:
     if not task.valid[a * task.p + b]:
         raise InputError(f"{form}; {a} {task.op} {b} has no answer modulo {task.p}")
     return task.batch(np.array([a * task.p + b]))
+
+
+def ask_forms(checkpoint: Checkpoint, prompt: str, *, top: int = 5) -> dict[str, Answer]:
+    """Ask the four forms of one question, such as `7 12`: route -> answer. Raises `InputError` as `ask` does."""
+    from mechint_arith.tasks.prompts import forms_of
+
+    if not isinstance(checkpoint.task, AssignAdd):
+        raise InputError("only an assign-and-add model knows four forms of a question")
+    forms = forms_of(checkpoint.task, prompt)
+    return {route: ask(checkpoint, form, top=top) for route, form in forms.items()}
 
 
 def ask(checkpoint: Checkpoint, prompt: str, *, top: int = 5) -> Answer:

@@ -5,7 +5,7 @@ import pytest
 import torch
 
 import mechint_arith as ma
-from mechint_arith.asking import ask, read_prompt
+from mechint_arith.asking import ask, ask_forms, read_prompt
 from mechint_arith.errors import InputError
 from mechint_arith.models.checkpoint import Checkpoint, save
 from mechint_arith.models.config import ModelConfig
@@ -76,6 +76,13 @@ def test_every_architecture_is_asked(options):
         ("a 3 4 + a =", "a 3 + 4 a ="),
         ("PAD*02 2 + 3 =", "PAD PAD + 2 3 ="),
         ("PAD*0 + 2 3 =", "+ 2 3 ="),
+        ("2 3", "+ 2 3 ="),
+        ("2 3 =", "+ 2 3 ="),
+        ("2+3=?", "+ 2 3 ="),
+        ("2 + 3?", "+ 2 3 ="),
+        ("a 3 b 5 + a b", "a 3 b 5 + a b ="),
+        ("a=3, b=5, a+b=?", "a 3 b 5 + a b ="),
+        ("a = 3; a + 4", "a 3 + a 4 ="),
     ],
 )
 def test_the_sign_may_stand_between_the_operands(written, read):
@@ -85,8 +92,12 @@ def test_the_sign_may_stand_between_the_operands(written, read):
 @pytest.mark.parametrize(
     ("prompt", "said"),
     [
-        ("7 12", r"a query, such as 'a 7 b 12 \+ a b =' or '\+ 7 12 ='"),
-        ("2 3 =", "a query, such as"),
+        ("7", r"a query, such as 'a 7 b 12 \+ a b =' or '\+ 7 12 ='"),
+        ("a 2 b 3", "a query, such as"),
+        ("a=2, b=3, a b", "a query, such as"),
+        ("2 = 3 =", "a query, such as"),
+        ("x=2, y=3, x+y=?", "no variable 'x'; this model's are a, b, c, d$"),
+        ("2 + 12", "unknown symbol '12': this model reads numbers 0 to 6"),
         ("2 + =", "a query, such as"),
         ("+ 2 + 3 =", "expected 'variable number'"),
         ("+ + 3 =", "neither a number nor a variable"),
@@ -108,7 +119,28 @@ def test_other_prompts_say_how_to_write_them(prompt, said):
     assert len(str(caught.value)) < 500
 
 
-@pytest.mark.parametrize("prompt", ["3 4 =", "3 4", "3 - 4 =", "3-4=", "3 - 4"])
+@pytest.mark.parametrize(
+    ("prompt", "prefix", "x", "y"),
+    [("2 3", "a 2 b 3", "a", "b"), ("c=3, d=2, a=1, d+c=?", "c 3 d 2 a 1", "d", "c")],
+)
+def test_the_four_forms_of_a_question_share_one_prefix(prompt, prefix, x, y):
+    c = checkpoint()
+    found = ask_forms(c, prompt)
+    queries = {"direct": "2 3", "left": f"{x} 3", "right": f"2 {y}", "both": f"{x} {y}"}
+    assert list(found) == list(queries)
+    for route, answer in found.items():
+        alone = ask(c, f"{prefix} + {queries[route]} =")
+        assert (answer.tokens, answer.top, answer.right) == (alone.tokens, alone.top, 5)
+
+
+def test_other_tasks_have_no_four_forms():
+    config = ModelConfig(6, 5, 3, n_layers=1, d_model=8, d_head=4, d_mlp=(8,))
+    modular = Checkpoint(config, initial_weights(config, 0), ModularTask(p=5))
+    with pytest.raises(InputError, match="four forms"):
+        ask_forms(modular, "1 2")
+
+
+@pytest.mark.parametrize("prompt", ["3 4 =", "3 4", "3-4=?", "3 - 4 =", "3-4=", "3 - 4"])
 def test_modular_prompts_as_people_write_them(prompt):
     batch = read_prompt(ModularTask(p=5, op="sub"), prompt)
     assert batch.tokens.tolist() == [[3, 4, 5]]

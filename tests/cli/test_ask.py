@@ -46,7 +46,7 @@ def test_unusable_input_is_one_line(ckpt, run, tmp_path):
         (("1 + 2 =", "--ckpt", tmp_path), "is a folder"),
         (("1 + 2 =", "--ckpt", tmp_path / "large.safetensors"), "large.safetensors: the logits"),
         (("PAD*999999999999 + 1 2 =", "--ckpt", ckpt), "this model reads 10 tokens"),
-        (("1 2 =", "--ckpt", ckpt), "or '+ 7 12 ='"),
+        (("1 - 2 =", "--ckpt", ckpt), "or '+ 7 12 ='"),
         (
             ("1 + 2 =", "--ckpt", ckpt, "--figure", "/proc/no/a.html"),
             "cannot write /proc/no/a.html",
@@ -64,6 +64,37 @@ def test_a_newcomers_prompt_is_read_as_the_direct_one(ckpt, run):
     assert code == 0
     assert out == run("ask", "+ 3 5 =", "--ckpt", ckpt)[1]
     assert out.startswith("+ 3 5 =")
+
+
+def test_forms_are_asked_at_once(ckpt, run):
+    code, out, _ = run("ask", "--forms", "3 5", "--ckpt", ckpt)
+    assert code == 0
+    rows = out.splitlines()[1:5]
+    assert [row.split("a 3 b 5 + ")[1].split(" =")[0] for row in rows] == [
+        "3 5",
+        "a 5",
+        "3 b",
+        "a b",
+    ]
+    assert "minus the mean of all others" in out
+    code, out, _ = run("ask", "--forms", "3 5", "--ckpt", ckpt, "--json")
+    found = json.loads(out)["forms"]
+    assert list(found) == ["direct", "left", "right", "both"]
+    assert found["both"]["tokens"][-4:] == ["+", "a", "b", "="]
+    code, _, err = run("ask", "--forms", "3 5", "--ckpt", ckpt, "--figure", "a.html")
+    assert (code, "leave --forms or --figure out" in err) == (2, True)
+
+
+def test_many_heads_and_pads_fit_80_columns(run, tmp_path, monkeypatch):
+    monkeypatch.setenv("COLUMNS", "80")
+    config = ModelConfig(**{**CONFIG.as_dict(), "n_heads": 3})
+    save(tmp_path / "a.safetensors", Checkpoint(config, initial_weights(config, 0), TASK))
+    code, out, _ = run("ask", "3 5", "--ckpt", tmp_path / "a.safetensors")
+    assert code == 0
+    assert max(map(len, out.splitlines())) <= 80
+    assert out.count("PAD, 6 in all") == out.count("attention from =") == 3
+    assert all(f"layer {layer} head {head}" in out for layer in range(2) for head in range(3))
+    assert "…" not in out
 
 
 def test_an_mlp_in_the_first_layer_only(run, tmp_path):
