@@ -27,8 +27,6 @@ if TYPE_CHECKING:
     from mechint_arith.circuits.measured import RouteCircuit
 
 SCHEMA = 1
-CIRCUIT_PAIRS = 200
-"""Number pairs that the circuits of a probe are measured on."""
 
 
 @dataclass(frozen=True)
@@ -58,7 +56,7 @@ class FrequencyAgreement:
     spectrum_chance: float
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Findings:
     """What a probe found on one checkpoint."""
 
@@ -85,6 +83,15 @@ class Findings:
     """The direct and the two-variable route's, measured on matched prompts; empty where no claim is made."""
     no_circuit: str | None = None
     """Why no circuits are given, or None."""
+
+    def __repr__(self) -> str:
+        """Return checkpoint, accuracies and verdict in a few lines."""
+        step = "" if self.checkpoint.step is None else f"step {self.checkpoint.step}, "
+        pools = ", ".join(f"{name} {e.value:.3f}" for name, e in self.accuracy.items())
+        return (
+            f"Findings(p = {self.checkpoint.task.vocab.n_numbers}, {step}"
+            f"{self.evidence.n_pairs} number pairs\n  accuracy: {pools}\n  {self.verdict!r})"
+        )
 
     @property
     def assumed(self) -> str:
@@ -286,7 +293,6 @@ def _circuits(
             task,
             ("direct", "both"),
             name=str(provenance.get("sha256", "")),
-            n_pairs=CIRCUIT_PAIRS,
             competent=judged.thresholds.competent,
             seed=seed,
         )

@@ -59,7 +59,7 @@ class PairVerdict:
     """Which step of the rule decided: competence, mlp not needed, cancellation, disagreement, indices."""
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Verdict:
     """The verdict on a model."""
 
@@ -74,6 +74,11 @@ class Verdict:
     index: Estimate
     """Sharing index: the smallest SIGMA of the three judged pairs."""
     thresholds: Thresholds
+
+    def __repr__(self) -> str:
+        """Return the verdict, its index and the verdict on each pair of routes in one line."""
+        pairs = ", ".join(f"{pair}: {found.name}" for pair, found in self.pairs.items())
+        return f"Verdict({self.name}; sharing index {self.index}; {pairs})"
 
     def as_dict(self) -> dict[str, object]:
         """Plain JSON values."""

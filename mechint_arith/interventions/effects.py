@@ -28,6 +28,8 @@ if TYPE_CHECKING:
 
 Array = np.ndarray
 Label = str | int
+SHOWN = 5
+"""Cells that a printed result shows."""
 
 
 @dataclass(frozen=True)
@@ -48,7 +50,7 @@ class Axis:
         raise InputError(f"no {self.name} {label!r} here; known: {known}")
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class Effects:
     """A metric under interventions, example by example."""
 
@@ -79,6 +81,25 @@ class Effects:
             raise InputError(
                 f"effects on {len(self.axes)} axes need values {shape}, not {self.patched.shape}"
             )
+
+    def __repr__(self) -> str:
+        """Return what was done, axes, size, and the cells with the largest effects, without intervals."""
+        axes = " x ".join(f"{len(axis.labels)} {axis.name}" for axis in self.axes) or "one cell"
+        left_out = sum(self.excluded.values())
+        head = f"{self.what}: {self.metric}, {axes}, {len(self.rows)} examples"
+        head += f" ({left_out} left out)" if left_out else ""
+        kind = "change" if self.donor is None else KINDS[0]
+        top, bottom = (np.nansum(x, -1) for x in self._terms(kind))
+        means = np.divide(top, bottom, out=np.full(top.shape, np.nan), where=bottom != 0)
+        sizes = np.where(np.isfinite(means), np.abs(means), -1.0).ravel()
+        lines = [f"Effects({head}; largest by {kind}:"]
+        for cell in np.argsort(-sizes, kind="stable")[:SHOWN]:
+            at = np.unravel_index(cell, means.shape)
+            names = (
+                _panel_name(axis, axis.labels[i]) for axis, i in zip(self.axes, at, strict=True)
+            )
+            lines.append(f"  {means[at]:+.3f}  {', '.join(names)}")
+        return "\n".join(lines) + ")"
 
     @property
     def change(self) -> Array:

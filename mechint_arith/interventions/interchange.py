@@ -10,7 +10,7 @@ Sources: Geiger et al., arXiv 2106.02997 and 2303.02536; controls as in Transfor
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -38,7 +38,7 @@ if TYPE_CHECKING:
 CONTROLS = ("random basis", "placebo", "untrained model", "arbitrary labels")
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class Interchange:
     """How often the output is what the causal model predicts."""
 
@@ -58,8 +58,16 @@ class Interchange:
     """Reason -> pairs left out."""
     rows: np.ndarray
     """int64 [pair]: rows of the batches that were used."""
-    hits: np.ndarray = field(repr=False)
+    hits: np.ndarray
     """bool [pair]: whether the output is the predicted answer."""
+
+    def __repr__(self) -> str:
+        """Return what was swapped, and the shares of predicted answers beside the controls'."""
+        controls = ", ".join(f"{name} {e.value:.3f}" for name, e in self.controls.items())
+        return (
+            f"Interchange({self.variable} from {self.site}: predicted answer {self.accuracy},"
+            f" keeps the base's {self.stays.value:.3f}; controls: {controls or 'none'})"
+        )
 
     def to_dataframe(self) -> pd.DataFrame:
         """Return one row for the interchange and one per control: share, low, high, n, or why there is none."""

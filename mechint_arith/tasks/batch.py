@@ -13,7 +13,7 @@ import numpy as np
 Array = np.ndarray
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Batch:
     """Sequences, labels, and the named places and factors that analyses select by."""
 
@@ -30,6 +30,16 @@ class Batch:
 
     def __len__(self) -> int:
         return len(self.tokens)
+
+    def __repr__(self) -> str:
+        """Return sizes, read position and names in one line."""
+        rows, length = self.tokens.shape
+        answers = "" if self.labels.ndim == 1 else f", answers of {self.labels.shape[1]} tokens"
+        names = ", ".join(self.positions) or "none"
+        return (
+            f"Batch({rows} x {length} tokens, read at {self.read}{answers};"
+            f" positions: {names}; factors: {', '.join(self.factors) or 'none'})"
+        )
 
     def __getitem__(self, rows: Array | slice) -> Batch:
         """Return the selected rows (slice, index array or boolean mask)."""

@@ -143,3 +143,19 @@ def test_a_figure_in_one_call(model, pair):
     panels = sweep(model, *pair, "z").figure(title="heads")
     assert len(panels.data) == 4
     assert effects([[1, 2], [0, 0]], [2, 2], None).figure().data
+
+
+def test_effects_print_what_was_done_and_the_largest_cells(model, pair):
+    found = sweep(model, *pair, "z")
+    first, *cells = repr(found).splitlines()
+    assert first == (
+        "Effects(activation patching of z: logit difference, 2 direction x 2 layer x 8 position x 2 head,"
+        f" {len(found.rows)} examples; largest by ratio of means:"
+    )
+    values = found.summary().value
+    best = np.unravel_index(np.abs(values).argmax(), values.shape)
+    names = [axis.labels[i] for axis, i in zip(found.axes, best, strict=True)]
+    assert len(cells) == 5
+    want = f"{names[0]}, layer {names[1]}, {names[2]}, head {names[3]}"
+    assert cells[0] == f"  {values[best]:+.3f}  {want}"
+    assert repr(effects([[1, np.nan], [np.nan, np.nan]], [0, 0], None)).count("\n") == 2

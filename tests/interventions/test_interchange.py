@@ -120,6 +120,9 @@ def test_tables_and_figures(adder, inputs):
     points = found.figure(title="swap").data[0]
     assert list(points.y) == ["interchange", "keeps the base's answer", *CONTROLS[1:]]
     assert points.x[0] == found.accuracy.value
+    start = f"Interchange(sum from mlp_out 0: predicted answer {found.accuracy}, keeps the base's"
+    assert repr(found).startswith(start)
+    assert f"placebo {found.controls['placebo'].value:.3f}" in repr(found)
     table = found.to_dataframe()
     assert table.what.tolist() == ["interchange", *CONTROLS[1:], "random basis"]
     assert table.share.isna().tolist() == [False] * 4 + [True]
