@@ -1,8 +1,8 @@
 """The hooked model: the plain forward pass on TransformerLens' `HookedRootModule`, with its hook names.
 
 Works with TransformerLens' `ActivationCache`, `patching` and analysis tools. Unlike plain TransformerLens it
-raises where an intervention would silently do nothing: a hook name or filter that matches no hook point, or none
-that an activation passes; a hook that returns another shape. Importing this module imports TransformerLens
+raises where a hook would silently do nothing or a cache stay empty: a name or filter that matches no hook point,
+or none that an activation passes; a hook that returns another shape. Importing this module imports TransformerLens
 (seconds), so nothing imports it early.
 """
 
@@ -27,6 +27,7 @@ from mechint_arith.tasks import Task
 
 HookFn = Callable[..., Tensor | None]
 Hook = tuple[str | Callable[[str], bool], HookFn]
+Names = str | Sequence[str] | Callable[[str], bool]
 FORKS = ("hook_q_input", "hook_k_input", "hook_v_input")
 
 
@@ -138,9 +139,22 @@ class HookedTransformer(Transformer, HookedRootModule):
         self._require_match(name)
         super().add_hook(name, *args, **kwargs)
 
-    def get_caching_hooks(self, *args: Any, **kwargs: Any) -> tuple[dict, list, list]:
-        """Return a cache and the hooks that fill it, at those points that an activation passes."""
-        cache, *hooks = super().get_caching_hooks(*args, **kwargs)
+    def get_caching_hooks(
+        self, names_filter: Names | None = None, *args: Any, **kwargs: Any
+    ) -> tuple[dict, list, list]:
+        """Return a cache and the hooks that fill it, at those points that an activation passes.
+
+        names_filter: a name, several names, a function of a name, or None for all. Raises `InputError` for a name
+        that would cache nothing, or a function that would.
+        """
+        if names_filter is not None and not callable(names_filter):
+            names = [names_filter] if isinstance(names_filter, str) else list(names_filter)
+            for name in names:
+                self._require_match(name)
+            names_filter = names.__contains__
+        if names_filter is not None:
+            self._require_match(names_filter)
+        cache, *hooks = super().get_caching_hooks(names_filter, *args, **kwargs)
         forward, backward = (
             [(name, fn) for name, fn in some if self._why_idle(name) is None] for some in hooks
         )
@@ -154,7 +168,9 @@ class HookedTransformer(Transformer, HookedRootModule):
         else:
             matched = [point for point in self.hook_dict if name(point)]
         if not matched:
-            raise InputError("the hook filter matches no hook point, so nothing would change")
+            raise InputError(
+                "the hook filter matches no hook point: see model.hook_dict for the names"
+            )
         reasons = [self._why_idle(point) for point in matched]
         if all(reasons):
             raise InputError(f"nothing passes the hook point {matched[0]}: {reasons[0]}")
@@ -181,7 +197,10 @@ class HookedTransformer(Transformer, HookedRootModule):
         remove_batch_dim: bool = False,
         **kwargs: Any,
     ) -> tuple[Tensor, ActivationCache | dict[str, Tensor]]:
-        """Run the model; return its output and the activations as an `ActivationCache` (or a plain dict)."""
+        """Run the model; return its output and the activations as an `ActivationCache` (or a plain dict).
+
+        Options are TransformerLens', such as names_filter. Raises `InputError` where one would cache nothing.
+        """
         output, found = super().run_with_cache(*args, remove_batch_dim=remove_batch_dim, **kwargs)
         if not return_cache_object:
             return output, found

@@ -188,6 +188,32 @@ def test_hooks_where_nothing_passes_raise_until_the_switch_is_set(
     assert not any(p.has_hooks(including_permanent=True) for p in hooked.hook_dict.values())
 
 
+@pytest.mark.parametrize(
+    ("chosen", "complaint"),
+    [
+        ("resid_pre", "no hook point 'resid_pre'"),
+        (["blocks.0.attn.hook_z", "blocks.0.hook_zz"], "no hook point 'blocks.0.hook_zz'"),
+        ([], "matches no hook point"),
+        (lambda name: name.endswith("resid"), "matches no hook point"),
+        ("blocks.0.attn.hook_result", "set_use_attn_result"),
+        (lambda name: "hook_result" in name, "set_use_attn_result"),
+        (["blocks.1.hook_q_input"], "set_use_split_qkv_input"),
+    ],
+)
+def test_a_cache_that_would_be_empty_is_refused(hooked, tokens, chosen, complaint):
+    with pytest.raises(InputError, match=complaint):
+        hooked.run_with_cache(tokens, names_filter=chosen)
+    assert not any(point.has_hooks() for point in hooked.hook_dict.values())
+
+
+def test_a_cache_holds_what_was_asked_for(hooked, tokens):
+    names = {"blocks.0.attn.hook_z", "blocks.1.hook_resid_pre"}
+    for chosen in (sorted(names), tuple(sorted(names)), lambda name: name in names):
+        assert set(hooked.run_with_cache(tokens, names_filter=chosen)[1]) == names
+    split = hooked.run_with_cache(tokens, names_filter=lambda name: "blocks.1" in name)[1]
+    assert "blocks.1.attn.hook_result" not in split
+
+
 def test_a_filter_that_also_matches_idle_points_is_fine(hooked, tokens):
     seen = []
     hooked.run_with_hooks(
