@@ -67,6 +67,8 @@ class RouteCircuit:
     faithfulness: Faithfulness
     accuracy: Estimate
     """Of the whole model on the clean prompts."""
+    n_unsure: int = 0
+    """Edges, kept or not, whose interval holds the threshold: other prompts may decide otherwise."""
 
     def as_dict(self) -> dict[str, Any]:
         """Return plain JSON values; `circuit` is what `graph_file` reads."""
@@ -74,6 +76,7 @@ class RouteCircuit:
         return {
             "route": self.circuit.about.route,
             "accuracy": self.accuracy.as_dict(),
+            "n_unsure": self.n_unsure,
             "faithfulness": {
                 "alone": f.alone.as_dict(),
                 "without": f.without.as_dict(),
@@ -164,7 +167,10 @@ class Measurement:
             len(kept),
             len(self.wiring.edges),
         )
-        return RouteCircuit(circuit, found, self.accuracy)
+        unsure = sum(
+            e.low <= cut < e.high for e in self.circuit.edges for cut in (threshold, -threshold)
+        )
+        return RouteCircuit(circuit, found, self.accuracy, unsure)
 
     def _gaps(self, circuit: Circuit, rest: Sequence[Ends]) -> dict[str, float]:
         """Return the incompleteness score of each single node of a circuit but the logits."""

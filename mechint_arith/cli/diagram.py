@@ -138,6 +138,7 @@ def summary(one: RouteCircuit) -> list[str]:
         f" and answers {_interval(f.accuracy)} right (whole model {one.accuracy.value:.3f})",
         f"  with the circuit corrupted (all else clean) {_interval(f.without)} is left;"
         f" completeness gap at most {f.gap:.3f} (without {f.worst})",
+        f"  {one.n_unsure} edges are too near the cut to be sure: their intervals hold {about.threshold:g}",
     ]
 
 

@@ -334,6 +334,7 @@ def _circuit(findings: Findings) -> Section:
                 (
                     f"right with the circuit alone: {with_interval(f.accuracy)}",
                     f"completeness gap at most {f.gap:.3f} (without {f.worst})",
+                    f"too near the cut to be sure: {one.n_unsure} edges",
                 ),
             )
         )

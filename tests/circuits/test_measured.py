@@ -1,14 +1,18 @@
 """Circuits of real and of rewritten models: what is known of them must be found, and what is not must be refused."""
 
+import inspect
+
 import numpy as np
 import pytest
 import torch
 
+from mechint_arith import probing
 from mechint_arith.circuits import graph_file
 from mechint_arith.circuits.graph import common
-from mechint_arith.circuits.measured import measure
+from mechint_arith.circuits.measured import N_PAIRS, measure
 from mechint_arith.circuits.places import masks, positions_of
 from mechint_arith.circuits.routes import circuits_of
+from mechint_arith.cli.diagram import diagram
 from mechint_arith.errors import InputError
 from mechint_arith.models.config import ModelConfig
 from mechint_arith.models.controls.exact import split
@@ -72,6 +76,9 @@ def test_the_released_model_looks_variables_up_in_layer_0_and_adds_behind_layer_
         ("head 0.0 equals", "head 1.0"),
         ("head 0.0 value of rhs", "head 1.0"),
     } <= own
+    whole = measure(network(checkpoint), checkpoint.task, "direct", n_pairs=N, name="released")
+    near = [e for e in whole.circuit.edges if e.low <= 0.05 < e.high or e.low <= -0.05 < e.high]
+    assert whole.pruned(0.05).n_unsure == len(near)
     written = both.as_dict()
     assert graph_file.from_json(written["circuit"]) == both.circuit
     assert written["faithfulness"]["alone"]["n"] == both.faithfulness.alone.n
@@ -96,6 +103,15 @@ def test_early_direct_addition_takes_one_number_through_layer_0(released):
     assert effects["embedding value of rhs", "head 0.0 equals"] > 0.5
     assert effects["head 0.0 equals", "mlp 1"] > 0.5
     assert effects["embedding value of lhs", "head 1.0"] > 0.5
+
+
+def test_the_report_and_the_command_measure_on_the_same_pairs():
+    defaults = [
+        inspect.signature(function).parameters[name].default
+        for function, name in ((circuits_of, "n_pairs"), (diagram, "pairs"))
+    ]
+    assert defaults == [N_PAIRS, N_PAIRS]
+    assert "n_pairs=" not in inspect.getsource(probing._circuits)
 
 
 def test_no_circuit_is_claimed_without_competence(released):
