@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 import os
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
@@ -42,6 +43,8 @@ class RunFolder:
     task: Task
     recipe: Recipe
     seed: int
+    options: Mapping[str, Any] | None = None
+    """What the command that trains was told, for `recorded_options`."""
 
     def __post_init__(self) -> None:
         if not 0 <= self.seed < 2**63:
@@ -77,11 +80,12 @@ class RunFolder:
                 tensors[f"{key}/{name}"] = (
                     torch.as_tensor(value).detach().cpu().contiguous().clone()
                 )
+        header = {"run": json.dumps(self._identity(state.step))}
+        if self.options is not None:
+            header["options"] = json.dumps(dict(self.options))
         with replacing(self.path / STATE) as temporary:
             try:
-                save_file(
-                    tensors, temporary, metadata={"run": json.dumps(self._identity(state.step))}
-                )
+                save_file(tensors, temporary, metadata=header)
             except SafetensorError as error:
                 raise OSError(str(error)) from error
 
@@ -176,6 +180,18 @@ class RunFolder:
         kept = "".join(json.dumps(row) + "\n" for row in rows if row["step"] <= step)
         if kept or (self.path / METRICS).exists():
             write_text(self.path / METRICS, kept)
+
+
+def recorded_options(folder: str | os.PathLike[str]) -> dict[str, Any]:
+    """Return what the command that trained into a folder was told; empty where the folder does not say."""
+    from safetensors import SafetensorError, safe_open
+
+    try:
+        with safe_open(Path(folder) / STATE, framework="pt") as file:
+            options = json.loads((file.metadata() or {})["options"])
+    except (SafetensorError, OSError, LookupError, ValueError):  # `resume` says what is wrong
+        return {}
+    return options if isinstance(options, dict) else {}
 
 
 def _read_state(path: Path) -> tuple[dict[str, Any], dict[str, dict[str, Tensor]]]:

@@ -58,7 +58,6 @@ app.command("calibrate")(calibrate.calibrate)
 UsageError: Any = typer.BadParameter.__base__
 """Unknown options and commands, missing and impossible values."""
 STOPPED = {
-    "train": "; go on with the same command and --resume",
     "cells": "; the same command goes on where it was",
     "sweep": "; the same command goes on where it was",
 }
@@ -91,9 +90,9 @@ def main() -> None:
         if not is_shortage(error):
             raise
         _fail("the memory is not enough: choose smaller sizes, or a machine with more")
-    except KeyboardInterrupt:
+    except KeyboardInterrupt as stop:
         name = next((word for word in arguments if not word.startswith("-")), "")
-        print(f"stopped{STOPPED.get(name, '')}", file=sys.stderr)
+        print(f"stopped{STOPPED.get(name, ''.join(map(str, stop.args)))}", file=sys.stderr)
         sys.exit(130)
     except BrokenPipeError:
         _discard_output()

@@ -21,7 +21,7 @@ from mechint_arith.footprint import require_memory
 from mechint_arith.locks import locked
 from mechint_arith.models.folded import fold
 from mechint_arith.models.init import initial_weights
-from mechint_arith.runs import RunFolder, keeps
+from mechint_arith.runs import STATE, RunFolder, keeps
 from mechint_arith.tasks.assign_add import AssignAdd
 from mechint_arith.tasks.pools import PAPER_POOLS, Mixture
 from mechint_arith.training import Forward, Recipe, Sampler, State, folded_forward, start, train
@@ -127,7 +127,12 @@ def run(
                 progress.update(bar, completed=state.step, speed=f"{rate:.0f} steps/s")
 
             if first < steps:
-                train(state, folder.recipe, sample, forward, seed=folder.seed, on_step=on_step)
+                try:
+                    train(state, folder.recipe, sample, forward, seed=folder.seed, on_step=on_step)
+                except KeyboardInterrupt:
+                    if not (folder.path / STATE).exists():
+                        raise
+                    raise KeyboardInterrupt("; go on with the same command and --resume") from None
     return state
 
 

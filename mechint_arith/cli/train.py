@@ -7,11 +7,14 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from mechint_arith.cli.remembered import Told, remembered
+
 if TYPE_CHECKING:
     from mechint_arith.runs import RunFolder
 
 app = typer.Typer(
-    no_args_is_help=True, help="Train a small model; a stopped run goes on with --resume."
+    no_args_is_help=True,
+    help="Train a small model; a stopped run goes on with --out FOLDER --resume.",
 )
 
 Out = Annotated[Path, typer.Option(help="Folder for checkpoints and metrics.jsonl.")]
@@ -21,13 +24,17 @@ Every = Annotated[
     int, typer.Option(help="Keep a checkpoint every so many steps (early ones are dense).")
 ]
 Resume = Annotated[
-    bool, typer.Option("--resume", help="Go on from where a run in --out was stopped.")
+    bool,
+    typer.Option(
+        "--resume", help="Go on from where a run in --out was stopped; it knows its options."
+    ),
 ]
 Device = Annotated[str, typer.Option(help="cpu, cuda, mps, …")]
 Threads = Annotated[int, typer.Option(help="CPU threads; 0: torch's default.")]
 
 
 @app.command("assign-add")
+@remembered("assign-add")
 def assign_add(
     out: Out,
     steps: Steps = 30_000,
@@ -66,6 +73,8 @@ def assign_add(
     resume: Resume = False,
     device: Device = "cpu",
     threads: Threads = 1,
+    *,
+    told: Told,
 ) -> None:
     """Learn `x=7, y=12, x+y=?` modulo p, as in arXiv 2605.31497.
 
@@ -101,5 +110,5 @@ def assign_add(
         d_mlp=(0, d_mlp or 4 * d_model),
     )
     recipe = Recipe(steps=steps, batch=batch, lr=lr, weight_decay=weight_decay)
-    folder: RunFolder = RunFolder(out, config, task, recipe, seed)
+    folder: RunFolder = RunFolder(out, config, task, recipe, seed, told)
     run_assign_add(folder, every=every, resume=resume, device=device, threads=threads)

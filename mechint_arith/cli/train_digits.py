@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from mechint_arith.cli.remembered import Told, remembered
 from mechint_arith.cli.train import Device, Every, Out, Resume, Seed, Steps, Threads
 
 if TYPE_CHECKING:
@@ -16,6 +17,7 @@ TESTED = 300
 """Pairs per length that are measured in training."""
 
 
+@remembered("digits")
 def digits(
     out: Out,
     op: Annotated[str, typer.Option(help="add or mul.")] = "add",
@@ -56,6 +58,8 @@ def digits(
     resume: Resume = False,
     device: Device = "cpu",
     threads: Threads = 1,
+    *,
+    told: Told,
 ) -> None:
     """Learn arithmetic over digits, to see what happens at other lengths.
 
@@ -104,7 +108,7 @@ def digits(
         cosine=cosine,
         embed_noise=embed_noise,
     )
-    folder = RunFolder(out, config, task, recipe, seed)
+    folder = RunFolder(out, config, task, recipe, seed, told)
     run_digits(folder, every=every, resume=resume, device=device, threads=threads)
 
 

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from mechint_arith.cli.remembered import Told, remembered
 from mechint_arith.cli.train import Device, Out, Resume, Seed, Threads
 
 if TYPE_CHECKING:
@@ -13,6 +14,7 @@ if TYPE_CHECKING:
     from mechint_arith.training import State
 
 
+@remembered("modular")
 def modular(
     out: Out,
     p: Annotated[int, typer.Option("--p", help="Modulus.")] = 113,
@@ -43,6 +45,8 @@ def modular(
     resume: Resume = False,
     device: Device = "cpu",
     threads: Threads = 1,
+    *,
+    told: Told,
 ) -> None:
     """Learn `a b =` modulo p until it groks: memorised first, generalised later (arXiv 2301.05217).
 
@@ -84,7 +88,7 @@ def modular(
         weight_decay=weight_decay,
         loss_float64=True,
     )
-    folder: RunFolder = RunFolder(out, config, task, recipe, seed)
+    folder: RunFolder = RunFolder(out, config, task, recipe, seed, told)
     run_modular(folder, every=every, resume=resume, device=device, threads=threads)
 
 

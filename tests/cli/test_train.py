@@ -1,6 +1,9 @@
 """`train …` with options that cannot be: one line, exit code 2, and no folder is made."""
 
 import pytest
+import torch
+
+from mechint_arith.models.checkpoint import read, step_path
 
 
 @pytest.mark.parametrize(
@@ -103,3 +106,52 @@ def test_folders_that_cannot_be_made(run, tmp_path, task, name):
 def test_a_modular_model_may_have_no_mlp(run, tmp_path):
     args = ["--p", "5", "--d-mlp", "0", "--d-model", "8", "--steps", "1", "--out", tmp_path / "x"]
     assert run("train", "modular", *args)[0] == 0
+
+
+TINY = {
+    "assign-add": ["--p", "5", "--n-vars", "3", "--length", "8", "--never-left", "1"],
+    "digits": ["--digits", "1", "--to", "1", "--no-cosine", "--d-model", "8"],
+    "modular": ["--p", "5", "--d-model", "8", "--heads", "2", "--train-share", "0.5"],
+}
+
+
+@pytest.mark.parametrize("task", TINY)
+def test_a_resumed_run_knows_its_options(run, tmp_path, task):
+    small = [*TINY[task], "--seed", "7", "--every", "2"]
+    if task == "assign-add":
+        small += ["--never-right", "1", "--d-model", "8", "--batch", "8"]
+    parts, whole = tmp_path / "parts", tmp_path / "whole"
+    assert run("train", task, *small, "--steps", "3", "--out", parts)[0] == 0
+    assert run("train", task, *small, "--steps", "6", "--out", whole)[0] == 0
+    for options, said in (
+        (["--seed", "8"], f"--seed is 8, but the run in {parts} has 7: leave it out"),
+        (["--d-model", "16"], f"--d-model is 16, but the run in {parts} has 8: leave it out"),
+    ):
+        code, _, err = run("train", task, "--out", parts, "--resume", *options)
+        assert (code, said in err, err.count("\n")) == (2, True, 1)
+    other = "digits" if task == "modular" else "modular"
+    code, _, err = run("train", other, "--out", parts, "--resume")
+    assert (code, f"a run of `train {task}`" in err) == (2, True)
+    again = ["--out", parts, "--resume", "--steps", "6", "--d-model", "8"]
+    assert run("train", task, *again)[0] == 0
+    one, two = (read(step_path(folder, 6)).weights for folder in (parts, whole))
+    assert all(torch.equal(w, two[name]) for name, w in one.items())
+    assert step_path(parts, 4).exists()
+
+
+def test_what_a_cosine_depends_on_cannot_change(run, tmp_path):
+    small = ["--digits", "1", "--to", "1", "--d-model", "8", "--out", tmp_path / "x"]
+    assert run("train", "digits", *small, "--steps", "2")[0] == 0
+    code, _, err = run("train", "digits", "--out", tmp_path / "x", "--resume", "--steps", "3")
+    assert (code, "--steps is 3, but the run in" in err) == (2, True)
+
+
+def test_a_stop_before_anything_is_kept_does_not_speak_of_resuming(run, tmp_path, monkeypatch):
+    def stop(*_, **__):
+        raise KeyboardInterrupt
+
+    small = ["--p", "5", "--d-model", "8", "--steps", "2"]
+    for name in ("train", "initial_weights"):
+        monkeypatch.setattr(f"mechint_arith.cli.run.{name}", stop)
+        code, _, err = run("train", "modular", *small, "--out", tmp_path / name)
+        assert (code, err.splitlines()[-1]) == (130, "stopped")
