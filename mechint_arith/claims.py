@@ -65,6 +65,11 @@ class Run:
         series = self.often if name in self.often.values else self.seldom
         return float(series[name][-1].value)
 
+    def shown(self, name: str) -> float | str:
+        """A value at the end of the run, or why it is missing there."""
+        series = self.often if name in self.often.values else self.seldom
+        return series.why_missing(name, series.steps[-1]) or self.last(name)
+
     def cell(self, name: str) -> Event:
         """When a cell was solved."""
         return self.events[f"cell {name}"]
@@ -116,9 +121,9 @@ def restricted_positions(run: Run) -> Found:
 
 
 def shared_neurons(run: Run) -> Found:
-    """C3: the same neurons serve direct and indirect routes at the end."""
+    """C3: the same neurons serve direct and indirect routes at the end; SIGMA of competent routes."""
     pairs = ("direct_left", "direct_right", "direct_both")
-    values = {f"sigma {pair}": run.last(f"sigma_{pair}") for pair in pairs}
+    values = {f"sigma {pair}": run.shown(f"sigma_{pair}") for pair in pairs}
     holds = all(run.last(f"shared_{pair}") == 1 for pair in pairs)
     return Found(holds, {**values, "from step": run.events["neurons shared"].step})
 

@@ -7,9 +7,10 @@ What a measure is belongs in `measures`; phases and the order of events in `phas
 from __future__ import annotations
 
 import json
+import math
 import os
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -25,6 +26,7 @@ from mechint_arith.stats import Estimate
 from mechint_arith.tasks import task_to_dict
 from mechint_arith.tasks.assign_add import AssignAdd
 
+FIELDS = ("value", "low", "high", "n")
 Progress = Callable[[int, int], Any]
 """(checkpoints done, checkpoints in all) -> anything."""
 
@@ -36,9 +38,11 @@ class Series:
     steps: tuple[int, ...]
     """Optimiser steps of the checkpoints, rising."""
     values: Mapping[str, tuple[Estimate, ...]]
-    """Name -> one estimate per checkpoint."""
+    """Name -> one estimate per checkpoint; NaN where it is missing."""
     source: str = ""
     """Folder the checkpoints came from, by its last name."""
+    missing: Mapping[str, Mapping[int, str]] = field(default_factory=dict)
+    """Name -> step -> why the value is missing there; only what is."""
 
     def __post_init__(self) -> None:
         if wrong := [name for name, row in self.values.items() if len(row) != len(self.steps)]:
@@ -57,22 +61,33 @@ class Series:
     def until(self, step: int) -> Series:
         """Return the part up to and including a step."""
         kept = sum(s <= step for s in self.steps)
-        return Series(
-            self.steps[:kept], {n: row[:kept] for n, row in self.values.items()}, self.source
-        )
+        values = {name: row[:kept] for name, row in self.values.items()}
+        missing = {
+            name: found
+            for name, steps in self.missing.items()
+            if (found := {s: why for s, why in steps.items() if s <= step})
+        }
+        return Series(self.steps[:kept], values, self.source, missing)
+
+    def why_missing(self, name: str, step: int) -> str | None:
+        """Return why a value is missing at a step; None where it is not."""
+        return self.missing.get(name, {}).get(step)
 
     def as_dict(self) -> dict[str, Any]:
-        """Plain JSON values: per name the columns value, low, high and n."""
-        columns = {
-            name: {
-                "value": [e.value for e in row],
-                "low": [e.low for e in row],
-                "high": [e.high for e in row],
-                "n": [e.n for e in row],
-            }
-            for name, row in self.values.items()
+        """Plain JSON values: per name the columns value, low, high and n, null where missing; and the reasons."""
+
+        def column(row: tuple[Estimate, ...], field: str) -> list[float | None]:
+            return [None if math.isnan(x) else x for x in (getattr(e, field) for e in row)]
+
+        columns = {name: {f: column(row, f) for f in FIELDS} for name, row in self.values.items()}
+        return {
+            "source": self.source,
+            "steps": list(self.steps),
+            "values": columns,
+            "missing": {
+                name: {str(s): w for s, w in why.items()} for name, why in self.missing.items()
+            },
         }
-        return {"source": self.source, "steps": list(self.steps), "values": columns}
 
     @classmethod
     def from_dict(cls, found: Mapping[str, Any]) -> Series:
@@ -80,14 +95,22 @@ class Series:
         try:
             values = {
                 name: tuple(
-                    Estimate(*row)
-                    for row in zip(c["value"], c["low"], c["high"], c["n"], strict=True)
+                    Estimate(_number(value), _number(low), _number(high), n)
+                    for value, low, high, n in zip(*(c[f] for f in FIELDS), strict=True)
                 )
                 for name, c in found["values"].items()
             }
-            return cls(tuple(found["steps"]), values, found["source"])
-        except (KeyError, TypeError, ValueError) as error:
+            missing = {
+                name: {int(step): reason for step, reason in why.items()}
+                for name, why in found.get("missing", {}).items()
+            }
+            return cls(tuple(found["steps"]), values, found["source"], missing)
+        except (KeyError, TypeError, ValueError, AttributeError) as error:
             raise InputError(f"this is no series.json of mechint-arith ({error!r})") from error
+
+
+def _number(value: float | None) -> float:
+    return math.nan if value is None else value
 
 
 def read_series(path: str | os.PathLike[str]) -> Series:
@@ -155,10 +178,15 @@ def measure_series(
             row, prompts = _measured(path, taken, prompts, n, seed, hints, cache)
         rows.append(row)
         on_checkpoint(done, len(files))
+    lacking: dict[str, dict[int, str]] = {}
+    for step, row in zip(files, rows, strict=True):
+        reasons = {name: why for measure in taken for name, why in measure.missing(row).items()}
+        for name in reasons.keys() & row.keys():
+            lacking.setdefault(name, {})[step] = reasons[name]
+            row[name] = Estimate(math.nan, math.nan, math.nan, 0)
     names = [name for name in rows[0] if all(name in row for row in rows)]
-    return Series(
-        tuple(files), {name: tuple(row[name] for row in rows) for name in names}, Path(folder).name
-    )
+    values = {name: tuple(row[name] for row in rows) for name in names}
+    return Series(tuple(files), values, Path(folder).name, lacking)
 
 
 def _measured(

@@ -1,5 +1,7 @@
 """Claims on planted runs: a run that keeps the paper's story, and runs that break one part of it each."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
@@ -99,3 +101,12 @@ def test_claims_that_no_run_holds_are_contradicted():
     assert found.as_dict()["runs"]["0"]["holds"] is False
     with pytest.raises(InputError, match="at least one run"):
         judge([])
+
+
+def test_a_run_that_is_not_competent_shows_that_instead_of_sigma():
+    whole = run()
+    missing = {"sigma_direct_right": {STEPS[-1]: "not competent"}}
+    late = replace(whole.seldom, missing=missing)
+    values = judge([replace(whole, seldom=late)])["C3"].as_dict()["runs"]["run"]
+    assert values["sigma direct_right"] == "not competent"
+    assert values["sigma direct_left"] == 1

@@ -1,5 +1,6 @@
 """A series is streamed, cached and resumable; phases and orders are found where they were planted."""
 
+import json
 import shutil
 
 import numpy as np
@@ -8,13 +9,16 @@ import pytest
 from mechint_arith import dynamics
 from mechint_arith.dynamics import Series, checkpoints, measure_series, read_series
 from mechint_arith.errors import InputError
+from mechint_arith.figures.series import series_curves
 from mechint_arith.files import write_json
 from mechint_arith.measures.catalogue import MEASURES, Measure
+from mechint_arith.measures.paths import not_competent
 from mechint_arith.measures.subject import exact, share_of
 from mechint_arith.models.checkpoint import Checkpoint, save, step_path
 from mechint_arith.models.config import ModelConfig
 from mechint_arith.models.init import initial_weights
-from mechint_arith.tasks.assign_add import AssignAdd
+from mechint_arith.stats import Estimate
+from mechint_arith.tasks.assign_add import ROUTES, AssignAdd
 
 TASK = AssignAdd(p=7, n_vars=4, length=10, never_left=1, never_right=1)
 
@@ -99,6 +103,39 @@ def test_a_series_goes_to_json_and_back(folder, tmp_path):
         read_series(tmp_path / "other.json")
     with pytest.raises(InputError, match="cannot read"):
         read_series(tmp_path / "absent.json")
+
+
+def test_sharing_of_checkpoints_that_are_not_competent_is_missing(folder, tmp_path):
+    series = measure_series(folder, ["sharing"], cache=tmp_path / "cache", n=40)
+    assert np.isnan(series.curve("sharing_index")).all()
+    assert np.isnan(series.curve("sigma_direct_both", "low")).all()
+    assert series.why_missing("sharing_index", 10) == "not competent"
+    assert series.curve("shared_direct_both").tolist() == [0, 0, 0]
+    assert np.isfinite(series.curve("route_accuracy_direct")).all()
+    kept = json.loads(next((tmp_path / "cache").iterdir()).read_text())
+    assert all(0 <= found["sharing_index"]["value"] <= 1 for found in kept.values())
+    write_json(tmp_path / "series.json", series.as_dict())
+    written = json.loads((tmp_path / "series.json").read_text())
+    assert written["values"]["sharing_index"]["value"] == [None] * 3
+    assert written["missing"]["sharing_index"]["200"] == "not competent"
+    again = read_series(tmp_path / "series.json")
+    assert again.missing == series.missing
+    assert np.isnan(again.curve("sharing_index")).all()
+    assert set(again.until(10).missing["sharing_index"]) == {0, 10}
+    line = series_curves(again, ["sharing_index", "route_accuracy_direct"]).data
+    assert np.isnan(next(t.y for t in line if t.name == "sharing_index")).all()
+
+
+def test_only_pairs_with_a_route_that_is_not_competent_are_missing():
+    values = {f"route_accuracy_{r}": Estimate(0.99, 0.98, 1.0, 500) for r in ROUTES}
+    assert not_competent(values) == {}
+    values["route_accuracy_left"] = Estimate(0.91, 0.89, 0.93, 500)
+    assert set(not_competent(values)) == {
+        "sigma_direct_left",
+        "overlap_direct_left",
+        "act_direct_left",
+        "sharing_index",
+    }
 
 
 def test_folders_that_are_no_series(folder, tmp_path):

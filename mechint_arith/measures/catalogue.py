@@ -23,6 +23,8 @@ class Measure:
     """Subject -> name of each value -> estimate."""
     version: int = 1
     """Raised whenever values would change, so that cached ones are not used again."""
+    missing: Callable[[Mapping[str, Estimate]], Mapping[str, str]] = lambda values: {}
+    """A checkpoint's values -> name of each that means nothing there -> why; asked when values are read."""
 
 
 MEASURES: Mapping[str, Measure] = {
@@ -44,7 +46,7 @@ MEASURES: Mapping[str, Measure] = {
         Measure("edge_deletion", paths.edge_deletion),
         Measure("relay_deletion", paths.relay_deletion),
         Measure("identity_swap", paths.identity_swap),
-        Measure("sharing", paths.sharing),
+        Measure("sharing", paths.sharing, missing=paths.not_competent),
         Measure("frequencies", readouts.frequencies),
     )
 }

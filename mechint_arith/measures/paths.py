@@ -5,7 +5,7 @@ Source: this project's own measures; the released code has none of them.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 import numpy as np
 import torch
@@ -14,9 +14,10 @@ from torch import Tensor
 from mechint_arith.measures.subject import CHUNK, Subject, exact, share_of
 from mechint_arith.sharing import JUDGED, evidence
 from mechint_arith.stats import Estimate
-from mechint_arith.tasks.assign_add import LEFT
-from mechint_arith.verdict import judge
+from mechint_arith.tasks.assign_add import LEFT, ROUTES
+from mechint_arith.verdict import Thresholds, judge
 
+NOT_COMPETENT = "not competent"
 RESAMPLES = 100
 """Bootstrap resamples behind each interval of the sharing measures."""
 
@@ -126,7 +127,8 @@ def sharing(subject: Subject) -> dict[str, Estimate]:
     """Indices of neuron sharing and interchange accuracy at the MLP's output, per judged pair of routes.
 
     `sharing_index` is the smallest SIGMA. On matched prompts of at most 1,000 pairs. A model whose routes are
-    not competent has indices too: `shared_…` is 1 only where the whole rule of `verdict` says `shared`.
+    not competent has indices too, which `not_competent` tells apart; `shared_…` is 1 only where the whole rule of
+    `verdict` says `shared`.
     """
     found = evidence(
         subject.model, subject.task, quick=True, seed=subject.prompts.seed, n_resamples=RESAMPLES
@@ -142,3 +144,19 @@ def sharing(subject: Subject) -> dict[str, Estimate]:
         values[f"shared_{name}"] = exact(verdict.pairs[name.replace("_", "-")].name == "shared", 1)
     values["sharing_index"] = min((pair.sigma for pair in pairs.values()), key=lambda s: s.value)
     return values
+
+
+INDICES = ("sigma", "overlap", "act")
+
+
+def not_competent(values: Mapping[str, Estimate]) -> dict[str, str]:
+    """Return the sharing indices that mean nothing, with the reason: a route of theirs is not competent.
+
+    values: of one checkpoint. Competence is `verdict`'s: the lower limit of a route's accuracy.
+    """
+    accuracies = {route: values.get(f"route_accuracy_{route}") for route in ROUTES}
+    level = Thresholds().competent
+    lacking = {route for route, e in accuracies.items() if e is not None and e.low < level}
+    pairs = [name for name in JUDGED if lacking & set(name.split("-"))]
+    found = [f"{index}_{name.replace('-', '_')}" for name in pairs for index in INDICES]
+    return dict.fromkeys([*found, *(["sharing_index"] if pairs else [])], NOT_COMPETENT)
