@@ -7,10 +7,11 @@ from __future__ import annotations
 
 import os
 from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import fields, replace
 from typing import TYPE_CHECKING, Any
 
 from mechint_arith.asking import Answer
+from mechint_arith.errors import InputError
 from mechint_arith.models.checkpoint import Checkpoint
 from mechint_arith.probing import Findings
 from mechint_arith.sharing import Evidence
@@ -30,6 +31,9 @@ def load(path: str | os.PathLike[str], **hints: Any) -> HookedTransformer:
     from mechint_arith.models.hooked import HookedTransformer
     from mechint_arith.models.load import Hints, load_checkpoint
 
+    known = [field.name for field in fields(Hints)]
+    if unknown := [name for name in hints if name not in known]:
+        raise InputError(f"load has no option {unknown[0]!r}: choose from {', '.join(known)}")
     checkpoint = load_checkpoint(path, Hints(**hints))
     model = HookedTransformer(checkpoint.config, checkpoint.weights, task=checkpoint.task).eval()
     model.checkpoint = checkpoint
@@ -43,8 +47,6 @@ def checkpoint_of(model: HookedTransformer | Checkpoint) -> Checkpoint:
     weights = {name: w.detach() for name, w in model.state_dict().items()}
     known = model.checkpoint
     if model.task is None:
-        from mechint_arith.errors import InputError
-
         raise InputError("this model has no task: HookedTransformer(config, weights, task=…)")
     if known is None:
         return Checkpoint(model.config, weights, model.task)
@@ -75,7 +77,6 @@ def measure_sharing(
     model: HookedTransformer | Checkpoint, *, quick: bool = False, seed: int = 0
 ) -> Evidence:
     """Return the evidence on whether the same MLP neurons serve both routes; `judge` turns it into a verdict."""
-    from mechint_arith.errors import InputError
     from mechint_arith.models.reader import reader
     from mechint_arith.sharing import evidence
     from mechint_arith.tasks.assign_add import AssignAdd
@@ -104,7 +105,6 @@ def measure_circuits(
     Raises `InputError` where the model is not competent on a route.
     """
     from mechint_arith.circuits.routes import circuits_of
-    from mechint_arith.errors import InputError
     from mechint_arith.models.transformer import Transformer
     from mechint_arith.tasks.assign_add import AssignAdd
 
