@@ -28,6 +28,14 @@ PROGRESS_CURVES = {
     "sharing_index": "sharing index",
 }
 
+SHORT = {
+    "ov1_mlp1": "OV1\nMLP1",
+    "qk1_identity": "QK1\nident",
+    "identity_swap": "ident\nswap",
+    "sharing_index": "shar-\ning",
+}
+"""Measures in the printed table -> heading; table.csv and series.json have all measures by their own names."""
+
 
 @o.outside_files(without=o.MODULAR)
 def series(
@@ -156,6 +164,7 @@ def _print(
 ) -> None:
     from rich.table import Table
 
+    from mechint_arith.cli.probe_table import short
     from mechint_arith.phases import PHASES
 
     names = [
@@ -163,9 +172,9 @@ def _print(
         for name in (*PHASE_CURVES, "ov1_mlp1", "qk1_identity", "identity_swap", "sharing_index")
         if name in found.values
     ]
-    grid = Table(title=f"Series of {len(found.steps)} checkpoints", header_style="bold")
+    grid = Table(title=f"Series of {len(found.steps)} checkpoints", header_style="bold", box=None)
     for name in ("step", *names):
-        grid.add_column(name, justify="right", overflow="fold")
+        grid.add_column(SHORT.get(name, short(name)), justify="right", no_wrap=True)
     chosen = range(0, len(found.steps), max(1, len(found.steps) // 20))
     for i in sorted({*chosen, len(found.steps) - 1}):
         cells = (f"{found[name][i].value:.3f}" for name in names)
@@ -173,8 +182,16 @@ def _print(
     console.print(grid)
     for point, name in zip(phases, PHASES, strict=False):
         console.print(f"{name} begins: step {point.step} in ({point.low}, {point.high}]")
-    for event in sorted(happened.values(), key=lambda e: (e.step is None, e.step or 0)):
-        when = "not reached" if event.step is None else f"step {event.step}"
-        high = "open" if event.high is None else event.high
-        lapses = f", {event.lapses} lapses" if event.lapses else ""
-        console.print(f"{event.name}: {when} in ({event.low}, {high}]{lapses}", highlight=False)
+    ordered = sorted(happened.values(), key=lambda e: (e.step is None, e.step or 0))
+    for event in ordered:
+        if not event.name.startswith("cell "):
+            when = "not reached" if event.step is None else f"step {event.step}"
+            high = "open" if event.high is None else event.high
+            lapses = f", {event.lapses} lapses" if event.lapses else ""
+            console.print(f"{event.name}: {when} in ({event.low}, {high}]{lapses}", highlight=False)
+    if in_cells := [event for event in ordered if event.name.startswith("cell ")]:
+        reached = (
+            f"{event.name.removeprefix('cell ')} {'–' if event.step is None else event.step}"
+            for event in in_cells
+        )
+        console.print(f"cells reached (–: not): {', '.join(reached)}", highlight=False)

@@ -29,6 +29,19 @@ def call(*arguments):
     return CliRunner().invoke(app, [str(a) for a in arguments], catch_exceptions=True)
 
 
+def test_the_printed_series_fits_80_columns(folder, tmp_path, monkeypatch):
+    monkeypatch.setenv("COLUMNS", "80")
+    options = ["--measure", "accuracy", "--measure", "qk1_identity", "--measure", "cells"]
+    result = call("series", "--run", folder, "--out", tmp_path / "out", "--n", 40, *options)
+    lines = result.output.splitlines()
+    assert max(map(len, lines)) <= 80
+    assert not any("…" in line for line in lines)
+    assert sum(line.lstrip().startswith("70 ") for line in lines) == 1
+    events = next(i for i, line in enumerate(lines) if line.startswith("addition"))
+    assert events < next(i for i, line in enumerate(lines) if line.startswith("cells reached"))
+    assert "cell a left:" not in result.output
+
+
 def test_series_writes_what_it_says(folder, tmp_path):
     out = tmp_path / "out"
     options = ["--measure", "accuracy", "--measure", "qk1_identity", "--measure", "cells"]
