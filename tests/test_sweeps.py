@@ -1,5 +1,6 @@
 """Sweeps end with the same numbers whatever is killed on the way; finished points are never run again."""
 
+import inspect
 import json
 import os
 import signal
@@ -237,3 +238,11 @@ def test_killed_workers_and_clients_lose_nothing(tmp_path, alone):
     assert start(file, out).wait(timeout=300) == 0
     after = {path: path.stat().st_mtime_ns for path in out.glob("*/*")}
     assert after == before, "finished points are not run again"
+
+
+def test_the_example_in_the_help_is_a_sweep(tmp_path):
+    from mechint_arith.cli.sweep import sweep
+
+    file = tmp_path / "a.toml"
+    file.write_text(inspect.cleandoc(sweep.__doc__).split("```")[1])
+    assert len(read_sweep(file, tmp_path).points) == 6

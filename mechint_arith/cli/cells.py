@@ -38,6 +38,23 @@ def cells(
     Stop it at any time and start it again: it goes on where it was, to the same bits.
 
     Example: `mechint-arith cells analyses/length_cells.toml --out runs/cells`
+
+    A table may be as short as
+
+    ```
+    [task]
+    digits = 3
+    longest = 6
+    [encoding.relative]
+    positions = "relative"
+    attn_content = false
+    [[cell]]
+    name = "add-relative"
+    group = "mine"
+    encoding = "relative"
+    seeds = [1, 2]
+    question = "Does relative addition go from 3 to 6 digits?"
+    ```
     """
     import time
 

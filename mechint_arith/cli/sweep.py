@@ -37,6 +37,18 @@ def sweep(
     the steps since the last checkpoint; call the same command again.
 
     Example: `mechint-arith sweep analyses/studies/two_var_frequency.toml --workers 1`
+
+    A file may be as short as
+
+    ```
+    name = "decay"
+    out = "runs/decay"
+    [base]
+    steps = 3000
+    [grid]
+    weight_decay = [0.02, 0.1]
+    seed = [1, 2, 3]
+    ```
     """
     from rich.console import Console
     from rich.progress import Progress
@@ -56,7 +68,7 @@ def sweep(
         found = run(grid, client, on_point=lambda _: bar.advance(shown))
     value = {
         "sweep": grid.name,
-        "command": f"mechint-arith sweep {file.name}",
+        "command": o.command(),
         "points": found,
         "over_seeds": over_seeds(found),
     }
