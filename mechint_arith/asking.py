@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from mechint_arith.models.checkpoint import Checkpoint
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Answer:
     """What a model makes of one prompt."""
 
@@ -48,6 +48,12 @@ class Answer:
     def answer(self) -> int:
         """The model's answer."""
         return self.top[0][0]
+
+    def __repr__(self) -> str:
+        """Return the prompt and the most probable answers in one line."""
+        prompt = " ".join(token for token in self.tokens if token != vocab.PAD)
+        top = ", ".join(f"{answer} ({share:.3f})" for answer, share, _ in self.top[:3])
+        return f"Answer({prompt} {top}; right is {self.right}; mean margin {self.margin:.2f})"
 
     @property
     def is_right(self) -> bool:

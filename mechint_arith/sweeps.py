@@ -8,6 +8,7 @@ business (`run`): a local Dask cluster by default.
 from __future__ import annotations
 
 import json
+import logging
 import os
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
@@ -282,7 +283,11 @@ def dask_client(scheduler: str | None = None, *, workers: int = 2) -> Iterator[C
             return
         with (
             LocalCluster(
-                n_workers=workers, threads_per_worker=1, processes=True, dashboard_address=":0"
+                n_workers=workers,
+                threads_per_worker=1,
+                processes=True,
+                dashboard_address=":0",
+                silence_logs=logging.ERROR,
             ) as cluster,
             Client(cluster) as client,
         ):

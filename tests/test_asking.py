@@ -5,7 +5,7 @@ import pytest
 import torch
 
 import mechint_arith as ma
-from mechint_arith.asking import ask, ask_forms, read_prompt
+from mechint_arith.asking import Answer, ask, ask_forms, read_prompt
 from mechint_arith.errors import InputError
 from mechint_arith.models.checkpoint import Checkpoint, save
 from mechint_arith.models.config import ModelConfig
@@ -171,3 +171,14 @@ def test_logits_that_are_not_finite_are_refused_by_file(tmp_path, size):
         ma.ask(ma.load(path), "+ 1 2 =")
     with pytest.raises(InputError, match=r"^the logits are NaN or infinite"):
         ask(Checkpoint(c.config, weights, TASK), "+ 1 2 =")
+
+
+def test_an_answer_prints_in_one_line():
+    answer = Answer(
+        tokens=("PAD", "7", "12", "+"),
+        right=19,
+        top=((19, 0.99, 12.0), (3, 0.01, 2.0)),
+        attention={"layer 0 head 0": np.zeros(4)},
+        parts=(("neuron 1", 4.0), ("embedding", 0.5)),
+    )
+    assert repr(answer) == "Answer(7 12 + 19 (0.990), 3 (0.010); right is 19; mean margin 4.50)"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -177,7 +178,8 @@ def _print(
         grid.add_column(SHORT.get(name, short(name)), justify="right", no_wrap=True)
     chosen = range(0, len(found.steps), max(1, len(found.steps) // 20))
     for i in sorted({*chosen, len(found.steps) - 1}):
-        cells = (f"{found[name][i].value:.3f}" for name in names)
+        values = (found[name][i].value for name in names)
+        cells = ("–" if math.isnan(value) else f"{value:.3f}" for value in values)
         grid.add_row(str(found.steps[i]), *cells)
     console.print(grid)
     for point, name in zip(phases, PHASES, strict=False):

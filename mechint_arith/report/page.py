@@ -11,6 +11,7 @@ say is written in `report_*` modules beside this one. A command that has found s
 from __future__ import annotations
 
 import json
+import math
 import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -98,8 +99,8 @@ def cell_text(value: Any) -> str:
 
 
 def with_interval(e: Estimate | None) -> str:
-    """`0.993 [0.988, 0.996]`, or a dash."""
-    return "–" if e is None else f"{e.value:.3f} [{e.low:.3f}, {e.high:.3f}]"
+    """`0.993 [0.988, 0.996]`, or a dash where nothing was measured."""
+    return "–" if e is None or math.isnan(e.value) else f"{e.value:.3f} [{e.low:.3f}, {e.high:.3f}]"
 
 
 def render(title: str, subtitle: str, sections: Sequence[Section]) -> str:
