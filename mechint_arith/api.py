@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 from mechint_arith.asking import Answer
 from mechint_arith.errors import InputError
 from mechint_arith.models.checkpoint import Checkpoint
+from mechint_arith.models.config import ModelConfig
 from mechint_arith.probing import Findings
 from mechint_arith.sharing import Evidence
 from mechint_arith.verdict import Thresholds
@@ -41,9 +42,11 @@ def load(path: str | os.PathLike[str], **hints: Any) -> HookedTransformer:
 
 
 def checkpoint_of(model: HookedTransformer | Checkpoint) -> Checkpoint:
-    """Return a model as a checkpoint, with its present weights."""
+    """Return a model as a checkpoint, with its present weights. Raises `InputError` for what is no model of ours."""
     if isinstance(model, Checkpoint):
         return model
+    if not isinstance(getattr(model, "config", None), ModelConfig):
+        raise InputError(f"expected a model as ma.load returns it, not {model!r:.60}")
     weights = {name: w.detach() for name, w in model.state_dict().items()}
     known = model.checkpoint
     if model.task is None:

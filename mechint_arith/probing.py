@@ -223,6 +223,8 @@ def probe(
     task = checkpoint.task
     if not isinstance(task, AssignAdd):
         raise InputError("probe's sharing verdict needs an assign-and-add model")
+    if seed < 0:
+        raise InputError(f"the seed cannot be negative: {seed}")
     model = reader(checkpoint.config, checkpoint.weights, read=task.places["equals"])
 
     def predict(tokens: torch.Tensor) -> torch.Tensor:

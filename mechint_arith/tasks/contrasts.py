@@ -17,6 +17,9 @@ CHANGES = (*OPERANDS, *(f"variable of {operand}" for operand in OPERANDS))
 DRAWS = 50
 """Rounds of drawing prompts in which another variable can be asked for."""
 
+MOST = 1_000_000
+"""Prompts drawn at once."""
+
 
 def contrasting(
     task: AssignAdd, route: str, n: int, *, change: str = "lhs", seed: int = 0
@@ -29,11 +32,13 @@ def contrasting(
     clean prompts are seen ones, variable pairs of both are those of training.
     Raises `InputError` for unknown names, for a variable that the route does not ask for, and for a task too small.
     """
+    if not isinstance(task, AssignAdd):
+        raise InputError("contrasts of routes need an assign-and-add task")
     place(route, ROUTES, "route")
     if change not in CHANGES:
         raise InputError(f"change is one of {', '.join(CHANGES)}; not {change!r}")
-    if n < 1:
-        raise InputError(f"at least one prompt is needed, not {n}")
+    if not 1 <= n <= MOST:
+        raise InputError(f"1 to {MOST:,} prompts can be drawn at once, not {n}")
     rng = np.random.default_rng((amount(seed, "the seed"), 500))
     if change in OPERANDS:
         return _other_number(task, _prompts(task, route, n, rng), change, rng)

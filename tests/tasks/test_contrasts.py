@@ -64,7 +64,7 @@ def test_a_task_without_another_variable_is_refused():
     [
         ("middle", 3, "lhs", "no route"),
         ("left", 3, "x", "change is one of lhs, rhs, variable of lhs"),
-        ("left", 0, "lhs", "at least one"),
+        ("left", 0, "lhs", "not 0"),
         ("direct", 3, "variable of lhs", "asks for no variable of lhs"),
         ("right", 3, "variable of lhs", "asks for no variable of lhs"),
         ("left", 3, "variable of rhs", "asks for no variable of rhs"),
