@@ -253,7 +253,7 @@ def runs_of_summary(table: Table, path: Path, *, n: int) -> dict[tuple[str, int]
 
 
 def finish(run: CellRun, *, n: int) -> None:
-    """Measure a trained run and write its report; the state to resume from is no longer needed."""
+    """Measure a trained run with n pairs per length and write its report, with what it was made of."""
     checkpoint = read(step_path(run.folder.path, run.folder.recipe.steps))
     made_of = {"made_of": _plain(run.cell), "drawn": n}
     write_json(run.report, measure(checkpoint, n=n).as_dict() | made_of)

@@ -83,7 +83,7 @@ def read_sweep(path: str | os.PathLike[str], out: str | os.PathLike[str] | None 
     names = Counter(point.name for point in points)
     if twice := [name for name, times in names.items() if times > 1]:
         raise InputError(f"{path}: the point {twice[0]} occurs twice")
-    name = str(found.get("name", Path(path).stem))
+    name = found.get("name", Path(path).stem)
     return Sweep(name, tuple(points), Path(out or found.get("out", f"runs/{name}")))
 
 

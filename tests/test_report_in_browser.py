@@ -7,13 +7,13 @@ import json
 import os
 import re
 import select
-import shutil
 import subprocess
 import sys
 import time
 
 import pytest
 
+from mechint_arith.figures import export
 from mechint_arith.models.checkpoint import Checkpoint
 from mechint_arith.models.config import ModelConfig
 from mechint_arith.models.init import initial_weights
@@ -23,7 +23,6 @@ from mechint_arith.report.findings import findings_report
 from mechint_arith.tasks.assign_add import AssignAdd
 from mechint_arith.verdict import Thresholds
 
-NAMES = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable", "chrome")
 OPTIONS = (
     "--headless",
     "--no-sandbox",
@@ -153,7 +152,7 @@ class Browser:
 
 @pytest.fixture(scope="module")
 def browser(tmp_path_factory):
-    path = next(filter(None, map(shutil.which, NAMES)), None)
+    path = export.browser()
     if path is None:
         pytest.skip("no Chrome or Chromium installed")
     browser = Browser(path, tmp_path_factory.mktemp("profile"))

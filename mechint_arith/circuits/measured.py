@@ -138,10 +138,6 @@ class Measurement:
         about = About(route, name, self.metric_name, "resample", direction)
         self.circuit = Circuit(about, positions_of(route), nodes, edges)
 
-    def effect_of(self, cut: Collection[Ends], *, direction: str = "noising") -> Estimate:
-        """Return the effect of intervening on several edges at once, as a share of the gap."""
-        return self._shares([self._metric_of(self._logits(cut, direction))], direction)[0]
-
     def pruned(self, threshold: float) -> RouteCircuit:
         """Return the circuit of edges with |effect| >= threshold, with its faithfulness.
 

@@ -29,7 +29,8 @@ def cells(
     ] = None,
     dry: Annotated[bool, typer.Option(help="Train nothing; summarise what is there.")] = False,
     minutes: Annotated[
-        float | None, typer.Option(help="Start no further run after so many minutes.")
+        float | None,
+        typer.Option(help="Start no further run after so many minutes.", callback=o.at_least(0)),
     ] = None,
     threads: Annotated[int, typer.Option(help="CPU threads; 0: torch's default.")] = 1,
 ) -> None:
